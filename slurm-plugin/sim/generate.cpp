@@ -93,6 +93,7 @@ TraceJob draw_job(const Shape& shape, const Types& types, Dice* dice) {
   job.min_learners = job.max_learners;
   // A third of the jobs with several learners are elastic, down to half of their learners (assumed).
   if (job.max_learners > 1 && dice->uniform() < 1.0 / 3) job.min_learners = job.max_learners / 2;
+  if (job.min_learners < job.max_learners) job.serial = shape.serial;
   const double run = kMedianRun * std::exp(kSpreadOfRun * dice->normal());
   job.run_s = std::clamp(static_cast<int64_t>(run), kShortest, kLongest);
   // Users ask for 1.1 to 4 times the time that they need, in whole hours (assumed).

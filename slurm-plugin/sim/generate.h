@@ -17,6 +17,7 @@ struct Shape {
   // Shares of the jobs that ask for these tiers, together at most 1; the others have tier auto.
   double guaranteed = 0;
   double borrow = 0;
+  double serial = 0;  // TraceJob::serial of elastic jobs
 };
 
 // Jobs for the nodes, types and tenants of the cluster, at least one. No job is larger than the cluster.

@@ -43,6 +43,9 @@ Run add_generate(CommandLine* line) {
       .shows_default()
       .between(0.0, 1.0);
   line->option("--borrow", &options->shape.borrow, "part of the jobs in tier borrow").shows_default().between(0.0, 1.0);
+  line->option("--serial", &options->shape.serial, "part of elastic jobs' work that more learners do not speed up")
+      .shows_default()
+      .between(0.0, 1.0);
   options->cluster.add(line);
   line->option("--format", &options->format, "csv or json (one object per line)")
       .shows_default()

@@ -26,6 +26,19 @@ bool can_use(const Job& job, int type) {
   return job.type == kAnyType || job.type == type;
 }
 
+// Whether a running job has kept its size for long enough, and no minimum run time protects it.
+bool rested(const ClusterState& state, const Job& job, const SizeOptions& options) {
+  const int64_t ran_s = state.now_s - job.start_s;
+  if (ran_s < job.min_run_s && job.start_s <= state.now_s) return false;
+  return options.each_s == 0 ||
+         ran_s >= std::max(options.each_s, kTimesCost * std::min(job.restart_s, state.most_restart_s));
+}
+
+bool may_vary(const Job& job) {
+  return job.elastic() && job.tier == Tier::kAuto && job.pausable && !job.idle && job.yields_to == kNobody &&
+         !job.promised;
+}
+
 class Divide {
  public:
   Divide(const ClusterState& state, const std::vector<JobSpeeds>& speeds, const SizeOptions& options)
@@ -65,10 +78,7 @@ class Divide {
         busy_[state_.jobs[one.job].tenant] = 1;
   }
 
-  bool may_take_part(const Job& job) const {
-    return busy_[job.tenant] == 0 && job.elastic() && job.tier == Tier::kAuto && job.pausable && !job.idle &&
-           job.yields_to == kNobody && !job.promised;
-  }
+  bool may_take_part(const Job& job) const { return busy_[job.tenant] == 0 && may_vary(job); }
 
   // Nothing is said of a job whose present size has no speed.
   const JobSpeeds* known_at(int job, int type, int learners) const {
@@ -95,7 +105,7 @@ class Divide {
     for (size_t i = state_.first_running; i < state_.jobs.size(); ++i) {
       const Job& job = state_.jobs[i];
       if (!job.running || job.parts.empty() || victim[i] != 0 || !may_take_part(job)) continue;
-      if (state_.now_s - job.start_s < job.min_run_s && job.start_s <= state_.now_s) continue;
+      if (!rested(state_, job, options_)) continue;
       add(static_cast<int>(i), true, state_.type_held(job), job.parts);
     }
   }
@@ -324,6 +334,13 @@ Status check(const ClusterState& state, const std::vector<JobSpeeds>& speeds) {
     if (one.restarts < 0) return wrong(one.job, "the number of restarts", one.restarts, "0 or more");
   }
   return {};
+}
+
+bool any_size_is_open(const ClusterState& state, const std::vector<JobSpeeds>& speeds, const SizeOptions& options) {
+  return std::any_of(speeds.begin(), speeds.end(), [&](const JobSpeeds& known) {
+    const Job& job = state.jobs[known.job];
+    return may_vary(job) && (!job.running || rested(state, job, options));
+  });
 }
 
 Sizes decide_sizes(const ClusterState& state, const std::vector<JobSpeeds>& speeds, const SizeOptions& options) {

@@ -46,7 +46,13 @@ struct SizeOptions {
   elastic::Objective objective = elastic::Objective::kCompletion;
   double least_gain = 0.05;
   int64_t work = 40'000'000;
+  // A running job keeps its size for so long after it started or was resized, and for kTimesCost times what a resize
+  // costs it. 0: neither.
+  int64_t each_s = 0;
 };
+
+// With SizeOptions::each_s resizes cost a job at most one part in so many of its time.
+constexpr int64_t kTimesCost = 20;
 
 // A job gets other parts, or another batch. Of a running job: it is resized. Of a waiting one: it starts there, instead
 // of where decision.starts had it, if it is there at all.
@@ -65,6 +71,10 @@ struct Sizes {
 
 // kInvalid with one sentence if an index or a number is out of range.
 Status check(const ClusterState& state, const std::vector<JobSpeeds>& speeds);
+
+// Whether the optimiser has anything to choose: an elastic job with known speeds waits, or runs and may be resized now.
+// False tells that decide_sizes() would answer as decide() does, at a small part of its cost.
+bool any_size_is_open(const ClusterState& state, const std::vector<JobSpeeds>& speeds, const SizeOptions& options);
 
 // Precondition: check(state) and check(state, speeds) hold.
 Sizes decide_sizes(const ClusterState& state, const std::vector<JobSpeeds>& speeds, const SizeOptions& options);

@@ -11,6 +11,7 @@
 
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/admission.h"
+#include "slurm-plugin/policy/ledger.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/sim/cluster.h"
 #include "slurm-plugin/sim/engine/live_jobs.h"
@@ -245,18 +246,31 @@ class Replay {
     jobs_.state.first_running = policy_.gang ? static_cast<size_t>(jobs_.waiting()) : 0;
     if (hooks_.watch) before = state();
     const auto begin = Clock::now();
+    if (policy_.resizes) jobs_.find_speeds(&speeds_);
     const Turn turn = policy_.take_turn(
-        View{jobs_.state, jobs_.limit_s, hooks_.watch ? policy::Tell::kAll : policy::Tell::kWhatFollows}, &dice_);
+        View{jobs_.state, jobs_.limit_s, hooks_.watch ? policy::Tell::kAll : policy::Tell::kWhatFollows, speeds_},
+        &dice_);
     const double took_ms = seconds_since(begin) * 1e3;
     Outcome& counts = recorder_.counts;
     ++counts.decisions;
     counts.solver_mean_ms += took_ms;
     counts.solver_max_ms = std::max(counts.solver_max_ms, took_ms);
+    std::vector<int> resized;  // before indexes change
+    for (const policy::Resize& one : turn.resizes) resized.push_back(jobs_.trace_of(one.job));
     carry_out(turn.decision);
+    for (size_t i = 0; i < resized.size(); ++i) resize(resized[i], turn.resizes[i].parts);
     for (const Placed& placed : turn.placed) jobs_.hold(placed.job, placed.node);
     if (!policy_.gang) start_whole_ones();
     jobs_.state.first_running = 0;
     if (hooks_.watch) hooks_.watch(before, turn, state());
+  }
+
+  // The job saves first. What it gives up can be used by the next decision, which follows a second later.
+  void resize(int in_trace, const std::vector<policy::Part>& parts) {
+    ++recorder_.counts.resizes;
+    ends(in_trace, jobs_.resize(jobs_.live(in_trace), parts));
+    for (const policy::Move& move : policy::charge(jobs_.state)) policy::carry_out(move, &jobs_.state.jobs[move.job]);
+    if (looks_s_ != state().now_s + 1) push(Event{looks_s_ = state().now_s + 1, What::kDecide, -1, 0});
   }
 
   void carry_out(const policy::Decision& decision) {
@@ -392,6 +406,8 @@ class Replay {
   int64_t of_jobs_ = 0;  // events in the queue that concern jobs, not nodes
   bool due_ = false;     // a decision is necessary
   int64_t decides_at_s_ = -1;
+  int64_t looks_s_ = -1;                   // the planned time of a decision after resizes
+  std::vector<policy::JobSpeeds> speeds_;  // View::speeds
 };
 
 }  // namespace

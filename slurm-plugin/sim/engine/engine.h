@@ -2,9 +2,10 @@
 // Replays a trace under one policy, in virtual time: from event to event, with a decision after each moment at which
 // something happened. Times are those of the trace; the real clock is only read to measure how long decisions take.
 //
-// The work of a job is run_s x max_learners learner-seconds, done at one per second and learner. A job that is stopped
-// or shrunk goes back to its last checkpoint; its next attempt begins with restart_s seconds without progress. A job
-// that was asked to yield runs on for Scenario::yield_s.
+// The work of a job is run_s x max_learners learner-seconds, done at one per second and learner; where the trace gives
+// a serial part, learners are worth less the more there are (TraceJob::serial). A job that is stopped or shrunk goes
+// back to its last checkpoint; its next attempt begins with restart_s seconds without progress. A job that was asked to
+// yield runs on for Scenario::yield_s.
 #pragma once
 
 #include <functional>

@@ -17,17 +17,23 @@ using policy::Part;
 namespace {
 
 std::vector<int> kinds_of(const Trace& trace) {
-  std::map<std::tuple<std::string, std::string, int, int, int, Tier, policy::Placement>, int> known;
+  std::map<std::tuple<std::string, std::string, int, int, int, double, Tier, policy::Placement>, int> known;
   std::vector<int> kinds;
   for (const TraceJob& job : trace.jobs) {
     const auto next = static_cast<int>(known.size());
-    kinds.push_back(
-        known
-            .try_emplace({job.tenant, job.type, job.gpus, job.min_learners, job.max_learners, job.tier, job.placement},
-                         next)
-            .first->second);
+    kinds.push_back(known
+                        .try_emplace({job.tenant, job.type, job.gpus, job.min_learners, job.max_learners, job.serial,
+                                      job.tier, job.placement},
+                                     next)
+                        .first->second);
   }
   return kinds;
+}
+
+// Work of a job in a second: its learners, or a thousand times what they are worth beside a serial part.
+int64_t rate(const TraceJob& job, int learners) {
+  if (job.serial <= 0) return learners;
+  return std::max<int64_t>(1, static_cast<int64_t>(1000 * learners / (1 + job.serial * (learners - 1))));
 }
 
 }  // namespace
@@ -48,7 +54,7 @@ LiveJobs::LiveJobs(const Trace& trace, policy::ClusterState cluster, Recorder* r
   }
   for (size_t i = 0; i < trace.jobs.size(); ++i) {
     const TraceJob& job = trace.jobs[i];
-    progress_[i].work_left = job.run_s * job.max_learners;
+    progress_[i].work_left = job.run_s * rate(job, job.max_learners);
     for (size_t type = 0; type < largest_.size(); ++type) {
       if ((job.type.empty() || job.type == state.types[type]) && job.gpus <= node_gpus[type])
         largest_[type] = std::max(largest_[type], job.gpus);
@@ -180,10 +186,11 @@ int64_t LiveJobs::run(int job) {
   levels.running += it.gpus();
   int64_t& first = recorder_.jobs[trace_of_[job]].first_start_s;
   if (first < 0) first = state.now_s;
-  const int learners = it.learners();
+  const int64_t each = rate_of(job);
   // The user's limit is meant for all learners; with fewer of them the job takes longer.
-  it.limit_s = progress.overhead_s + (limit_s[job] * it.max_learners + learners - 1) / learners;
-  return state.now_s + progress.overhead_s + (progress.work_left + learners - 1) / learners;
+  const int64_t all = rate(trace_.jobs[trace_of_[job]], it.max_learners);
+  it.limit_s = progress.overhead_s + (limit_s[job] * all + each - 1) / each;
+  return state.now_s + progress.overhead_s + (progress.work_left + each - 1) / each;
 }
 
 int64_t LiveJobs::start(int job, std::vector<Part> parts, Charge charge, int own_part) {
@@ -229,7 +236,7 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   JobRecord& record = recorder_.jobs[trace_of_[job]];
   const int64_t saved = saved_s(job);
   // A job that was about to end keeps a second of work, so that it still has an end.
-  progress.work_left = std::max<int64_t>(1, progress.work_left - saved * it.learners());
+  progress.work_left = std::max<int64_t>(1, progress.work_left - saved * rate_of(job));
   const auto held = static_cast<double>(state.now_s - it.start_s) * it.gpus();
   record.held_gpu_s += held;
   // The loss is all that the job held GPUs for except what is saved, so it includes the restart of this attempt.
@@ -251,6 +258,48 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   it.limit_s = limit_s[job] + it.restart_s;
   into_queue(job);
   return -1;
+}
+
+int64_t LiveJobs::rate_of(int job) const {
+  return rate(trace_.jobs[trace_of_[job]], state.jobs[job].learners());
+}
+
+int64_t LiveJobs::resize(int job, std::vector<Part> parts) {
+  Job& it = state.jobs[job];
+  Progress& progress = progress_[trace_of_[job]];
+  const int64_t trained = trained_s(job);
+  progress.work_left = std::max<int64_t>(1, progress.work_left - trained * rate_of(job));
+  const int64_t ran_s = state.now_s - it.start_s;
+  recorder_.jobs[trace_of_[job]].held_gpu_s += static_cast<double>(ran_s) * it.gpus();
+  recorder_.counts.lost_gpu_h += static_cast<double>((ran_s - trained) * it.gpus()) / 3600;
+  ++progress.resizes;
+  levels.running -= it.gpus();
+  hold(it.parts, it.gpus_per_learner, -1);
+  it.parts = std::move(parts);
+  hold(it.parts, it.gpus_per_learner, +1);
+  it.min_run_s = std::max<int64_t>(0, it.min_run_s - ran_s);  // nobody waits longer for its GPUs since it was resized
+  return run(job);
+}
+
+void LiveJobs::find_speeds(std::vector<policy::JobSpeeds>* speeds) const {
+  size_t used = 0;
+  int waiting = 0;
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    const Job& job = state.jobs[i];
+    if (!job.elastic() || (!job.running && ++waiting > kMostWaiting)) continue;
+    if (used == speeds->size()) speeds->emplace_back();
+    policy::JobSpeeds& known = (*speeds)[used++];
+    const int in_trace = trace_of_[i];
+    known.job = static_cast<int>(i);
+    known.speeds.clear();
+    for (int type = 0; type < state.type_count(); ++type)
+      for (int n = job.min_learners; n <= job.max_learners; ++n)
+        known.speeds.push_back({type, n, 1, 0, static_cast<double>(rate(trace_.jobs[in_trace], n))});
+    const int64_t first = recorder_.jobs[in_trace].first_start_s;
+    known.age_s = first < 0 ? 0 : static_cast<double>(state.now_s - first);
+    known.restarts = progress_[in_trace].resizes;
+  }
+  speeds->resize(used);
 }
 
 void LiveJobs::set_usable(int node, bool usable) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slurm-plugin/policy/cluster_state.h"
+#include "slurm-plugin/policy/sizes/sizes.h"
 #include "slurm-plugin/sim/engine/recorder.h"
 #include "slurm-plugin/sim/trace/trace.h"
 
@@ -48,19 +49,27 @@ class LiveJobs {
   // Sets a running job back to its last checkpoint. If it keeps learners, it goes on with them, and the result is the
   // time at which it will end. Otherwise it goes back into the queue, and the result is -1.
   int64_t pause(int job, int learners_left);
+  // Saves and goes on with other parts at once; the free nodes must have room for them. Returns the time at which it
+  // will end.
+  int64_t resize(int job, std::vector<policy::Part> parts);
+  // How fast the elastic jobs are that run or wait, at each of their sizes; the first kMostWaiting of those that wait.
+  void find_speeds(std::vector<policy::JobSpeeds>* speeds) const;
+  static constexpr int kMostWaiting = 100;
   void end(int job);
   // The node fails, or is repaired. No job may hold GPUs on it.
   void set_usable(int node, bool usable);
 
  private:
   struct Progress {
-    int64_t work_left = 0;   // learner-seconds
+    int64_t work_left = 0;   // in units of rate()
     int64_t overhead_s = 0;  // time without progress at the beginning of this attempt
     int64_t attempt = 0;
     int64_t min_run_s = 0;  // minimum run time of an attempt that starts from the queue
+    int resizes = 0;
   };
   void hold(const std::vector<policy::Part>& parts, int gpus_per_learner, int sign);
   int64_t run(int job);
+  int64_t rate_of(int job) const;    // work in a second with the learners that it has
   int64_t trained_s(int job) const;  // in this attempt
   int64_t saved_s(int job) const;    // the part of trained_s() that is in a checkpoint
   // Both functions move the job within the state's jobs and return its new index.

@@ -7,6 +7,7 @@
 
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/policy/sizes/steady.h"
 #include "slurm-plugin/policy/wanted.h"
 
 namespace dl::sim {
@@ -30,6 +31,14 @@ const std::vector<SimPolicy>& sim_policies() {
        false,
        true,
        {}},
+      {"lend-sizes",
+       "as lend, and the optimiser chooses the sizes of elastic jobs, running ones too",
+       plan_sizes,
+       true,
+       false,
+       true,
+       {},
+       true},
       {"lend-spread", "as lend, every job spread over nodes", plan_quotas, true, false, true, Placement::kSpread},
       {"static", "quotas that nobody lends", plan_quotas, true, true, true, {}},
       {"fifo", "no quotas, strictly in the order of submission", plan_fifo, false, false, true, {}},
@@ -73,7 +82,16 @@ int64_t View::limit_of(int job, int learners) const {
 }
 
 Turn plan_quotas(const View& view, Dice* /*dice*/) {
-  return Turn{policy::decide(&view.state, view.tell), {}};
+  return Turn{policy::decide(&view.state, view.tell), {}, {}};
+}
+
+Turn plan_sizes(const View& view, Dice* /*dice*/) {
+  policy::SizeOptions options;
+  options.each_s = policy::kResizeEachS;
+  policy::SteadySizes sizes = policy::decide_steadily(&view.state, view.speeds, options);
+  std::vector<policy::Resize>& all = sizes.resizes;
+  all.erase(std::remove_if(all.begin(), all.end(), [](const policy::Resize& one) { return one.starts; }), all.end());
+  return Turn{std::move(sizes.decision), {}, std::move(all)};
 }
 
 // Slurm cannot be told which GPUs to leave alone, so dlpolicyd lets some jobs wait that the decision would start.
@@ -82,7 +100,7 @@ Turn plan_as_dlpolicyd(const View& view, Dice* /*dice*/) {
   const std::vector<policy::Wanted> wanted = policy::wanted(view.state, decision);
   const auto waits = [&](const policy::Start& start) { return !wanted[start.job].turn; };
   decision.starts.erase(std::remove_if(decision.starts.begin(), decision.starts.end(), waits), decision.starts.end());
-  return Turn{std::move(decision), {}};
+  return Turn{std::move(decision), {}, {}};
 }
 
 std::vector<int> queue_of(const policy::ClusterState& state) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slurm-plugin/policy/decide.h"
+#include "slurm-plugin/policy/sizes/sizes.h"
 #include "slurm-plugin/sim/dice.h"
 
 namespace dl::sim {
@@ -20,6 +21,8 @@ struct View {
   // By job of the state: its user's time limit in seconds, for a run with all learners.
   const std::vector<int64_t>& limit_s;
   policy::Tell tell;  // which waiting jobs the decision has to list
+  // How fast elastic jobs are at their sizes; only for a policy that resizes.
+  const std::vector<policy::JobSpeeds>& speeds;
 
   int64_t limit_of(int job, int learners) const;  // the limit for a run with this number of learners
 };
@@ -33,7 +36,8 @@ struct Placed {
 // What a policy decides at one moment.
 struct Turn {
   policy::Decision decision;
-  std::vector<Placed> placed;  // only without gang scheduling; decision.starts is empty then
+  std::vector<Placed> placed;           // only without gang scheduling; decision.starts is empty then
+  std::vector<policy::Resize> resizes;  // of running jobs
 };
 
 struct SimPolicy {
@@ -44,6 +48,7 @@ struct SimPolicy {
   bool never_borrow;                           // every job counts as guaranteed
   bool gang;                                   // a job's learners start together or not at all
   std::optional<policy::Placement> placement;  // placement of every job; absent: as the job asked
+  bool resizes = false;                        // running elastic jobs are resized
 };
 
 // The table; nullptr for a name that is not in it.
@@ -54,6 +59,7 @@ Result<std::vector<const SimPolicy*>> parse_sim_policies(std::string_view text);
 
 Turn plan_quotas(const View& view, Dice* dice);        // policy::decide()
 Turn plan_as_dlpolicyd(const View& view, Dice* dice);  // the same, without starts that Slurm cannot be given
+Turn plan_sizes(const View& view, Dice* dice);         // decide(), and the optimiser for the sizes of elastic jobs
 Turn plan_fifo(const View& view, Dice* dice);          // the oldest job blocks all others
 Turn plan_backfill(const View& view, Dice* dice);      // EASY: others may pass the oldest job if they do not delay it
 Turn plan_learners(const View& view, Dice* dice);      // learner by learner, those of the oldest job first

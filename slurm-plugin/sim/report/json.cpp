@@ -63,6 +63,7 @@ std::string json_text(const std::vector<Outcome>& outcomes, const std::vector<Ju
          {"fragmentation", o.fragmentation},
          {"stops", o.stops},
          {"shrinks", o.shrinks},
+         {"resizes", o.resizes},
          {"moves", o.moves},
          {"most_pauses", o.most_pauses},
          {"ping_pong", o.ping_pong},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <charconv>
+
 #include "common/base/parse.h"
 #include "slurm-plugin/sim/trace/trace.h"
 
@@ -73,6 +75,14 @@ const std::vector<TraceField>& trace_fields() {
        }},
       {"run", true, true, [](Text text, Job* job) { return set_time(text, 1, &job->run_s); },
        [](const Job& job) { return std::to_string(job.run_s); }},
+      {"serial", false, true,
+       [](Text text, Job* job) -> Status {
+         const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), job->serial);
+         if (bad == std::errc() && end == text.data() + text.size() && job->serial >= 0 && job->serial <= 1) return {};
+         return Error{Errc::kInvalid,
+                      fmt::format("'{}' is not accepted; allowed: a part of the work from 0 to 1", printable(text))};
+       },
+       [](const Job& job) { return job.serial > 0 ? fmt::format("{}", job.serial) : std::string(); }},
       {"limit", false, true, [](Text text, Job* job) { return set_time(text, 0, &job->limit_s); },
        [](const Job& job) { return std::to_string(job.limit_s); }},
       {"tier", false, false,

@@ -21,7 +21,9 @@ struct TraceJob {
   int gpus = 1;      // GPUs per learner
   int min_learners = 1;
   int max_learners = 1;
-  int64_t run_s = 1;    // duration with max_learners; with fewer it is longer in proportion
+  int64_t run_s = 1;  // duration with max_learners; with fewer it is longer in proportion, but for `serial`
+  // The part of the work that more learners do not speed up (Amdahl): n learners are worth n / (1 + serial x (n - 1)).
+  double serial = 0;    // 0 to 1; 0: in proportion
   int64_t limit_s = 0;  // the user's time limit, on which backfill relies; 0: run_s
   Tier tier = Tier::kAuto;
   policy::Placement placement = policy::Placement::kPack;

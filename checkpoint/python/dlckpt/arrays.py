@@ -38,7 +38,7 @@ def _of_torch(name: str, shape: Tuple[int, ...]) -> ArrayInfo:
 def _address(array: Any) -> int:
     """The address of the elements of a NumPy array. NumPy's own way to get it takes ten times as long."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return address_of_buffer(buffer_of(array))
     # read-only, not in C order, empty, or elements that the buffer protocol does not know
     except (TypeError, ValueError, BufferError):
         return int(array.ctypes.data)
@@ -52,7 +52,9 @@ _ndarray: Any = None
 # sees one.
 _tensor_types: Dict[type, Callable[[Any, str], Tuple[str, Tuple[int, ...]]]] = {}
 
-_address_of_buffer, _buffer_of = ctypes.addressof, ctypes.c_char.from_buffer
+# Of a writable array in C order: buffer_of() raises TypeError, ValueError or BufferError for any other one, for empty ones, and for elements
+# that the buffer protocol does not know.
+address_of_buffer, buffer_of = ctypes.addressof, ctypes.c_char.from_buffer
 
 # Most values of a state have one of these types, so they are recognised by their type alone.
 _array_types: Set[type] = {Shard, Parts}
@@ -150,14 +152,11 @@ def memory_order(value: Any) -> Optional[List[int]]:
 def plain_address(value: Any) -> int:
     """The address of a plain NumPy array whose own memory can be saved and restored: it is writable, in C order and native byte order,
     and not empty. 0 for every other value; slower functions then find out more."""
-    if type(value) is not _ndarray:
-        return 0
-    flags = value.flags
-    if not flags.c_contiguous or not flags.writeable or not value.dtype.isnative:
+    if type(value) is not _ndarray or not value.dtype.isnative:
         return 0
     try:
-        return _address_of_buffer(_buffer_of(value))
-    except (TypeError, ValueError, BufferError):  # empty, or elements that the buffer protocol does not know
+        return address_of_buffer(buffer_of(value))
+    except (TypeError, ValueError, BufferError):
         return 0
 
 

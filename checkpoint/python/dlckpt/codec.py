@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import arrays, dtypes
 from .errors import StateError, is_of_device, of_framework
+from .parts import ArrayInfo
 
 MAX_DEPTH = 100
 MAX_PATH = 512  # bytes, as dlckpt_tensor says
@@ -34,6 +35,10 @@ _MAX_INT_BITS = 8192  # json reads no number of more than 4300 digits
 Sink = Callable[[str, Any], Union[None, bool, str]]
 # Maps a reference {"$": "tensor", ...} to the array that holds its values.
 Source = Callable[[Dict[str, Any]], Any]
+
+
+# References by dtype, shape and so on, to be copied for each array. There may be a million arrays of few kinds.
+_templates: Dict[ArrayInfo, Dict[str, Any]] = {}
 
 
 def escape(part: Any) -> str:
@@ -148,10 +153,15 @@ def _encode_array(value: Any, path: str, sink: Optional[Sink]) -> Dict[str, Any]
     if sink is not None and 4 * len(path) > MAX_PATH and len(path.encode()) > MAX_PATH:
         raise StateError("%s...: the names that lead to this array are %d bytes long; allowed: %d" %
                          (path[:80], len(path.encode()), MAX_PATH))
-    out: Dict[str, Any] = {"$": "tensor", "path": path, "kind": info.kind, "dtype": info.dtype,
-                           "shape": list(info.global_shape)}
-    if info.offset is not None:
-        out["sharded"] = True
+    out = _templates.get(info)
+    if out is None:
+        if len(_templates) > 4096:
+            _templates.clear()
+        out = _templates[info] = {"$": "tensor", "path": path, "kind": info.kind, "dtype": info.dtype, "shape": list(info.global_shape)}
+        if info.offset is not None:
+            out["sharded"] = True
+    out = out.copy()
+    out["path"] = path
     if info.kind == "numpy" and arrays.is_big_endian(value):
         out["order"] = "big"  # the byte order of the program's array; the stored one is little-endian
     order = arrays.memory_order(value) if len(info.shape) > 1 else None

@@ -2,32 +2,44 @@
 """Turns the state of all attached objects into what a save stores: two JSON records (see store.py), and the arrays beside them."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+import itertools
+from typing import Any, Dict, List, NamedTuple, Optional, Union
 
 from . import arrays, codec
 from .entries import Entry
 from .errors import StateError
 from .parts import Parts
 from .shard import Shard
+from .unmoved import Found, Unmoved, to_text, with_objects
 from .world import World
 
 SCHEMA = 1
 
 
 class Encoded(NamedTuple):
-    """``arrays``: {path: (array, whether its writing may be divided over the learners, its arrays.plain_address())}."""
+    """``arrays``: {path: (array, whether its writing may be divided over the learners, its arrays.plain_address())}. ``texts``: the JSON of
+    objects that are as they were before; ``shared`` does not have these."""
 
     shared: Dict[str, Any]
     own: Dict[str, Any]
-    arrays: Dict[str, Tuple[Any, bool, int]]
+    arrays: Found
+    texts: Dict[str, str]
+
+    def shared_json(self) -> bytes:
+        return with_objects(self.shared, self.texts).encode()
+
+    def own_json(self) -> bytes:
+        return to_text(self.own).encode()
 
 
 def encode(step: int, world: World, shared_entries: List[Entry], own_entries: List[Entry], state: Dict[str, Any],
-           progress: Dict[str, Any]) -> Encoded:
+           progress: Dict[str, Any], unmoved: Dict[str, Unmoved], anew: bool = False) -> Encoded:
     """STATE and RANK of a checkpoint of train step ``step``, and its arrays. ``state`` is job.state, ``progress`` Store.progress.
-    StateError for state that cannot be stored. Nothing is changed."""
-    found: Dict[str, Tuple[Any, bool, int]] = {}
+    ``unmoved`` has the objects of earlier calls by name; it is used, unless all is to be made ``anew``, and updated.
+    StateError for state that cannot be stored. Nothing else is changed."""
+    found: Found = {}
     first_at: Dict[int, str] = {}  # address: path of the first array there
+    later: List[Found] = []  # arrays whose addresses are still to be put there
     places: Dict[Any, str] = {}  # place_of(): path, only of addresses that several arrays have
 
     def tied(first: str, path: str, value: Any) -> str:
@@ -36,15 +48,33 @@ def encode(step: int, world: World, shared_entries: List[Entry], own_entries: Li
         places.setdefault(arrays.place_of(found[first][0]), first)
         return places.setdefault(arrays.place_of(value), path)
 
+    def catch_up() -> None:
+        while later:
+            for path, (_, _, address) in later.pop().items():
+                first_at[address] = path
+
+    def meets(some: Found) -> bool:
+        """Whether one of these arrays has a path, or begins at the address, of one that was found before. Then they may be tied."""
+        if not found:
+            return False
+        catch_up()
+        return not found.keys().isdisjoint(some) or not first_at.keys().isdisjoint(address for _, _, address in some.values())
+
     def sink_for(entry: Optional[Entry]) -> codec.Sink:
         in_place = entry is not None and entry.in_place
         per_rank = entry is not None and entry.per_rank
+        everywhere = entry is not None and entry.all_same_everywhere and not per_rank
 
         def sink(path: str, value: Any) -> Union[bool, str]:
+            if later:
+                catch_up()
+            plain = arrays.plain_address(value)
+            if plain and everywhere and path not in found and first_at.setdefault(plain, path) == path:  # nearly all of a million arrays
+                found[path] = (value, True, plain)
+                return True
             if path in found:
                 raise StateError("%s: two values of the state have this path; rename one of them, in the dict or in attach()" %
                                  path)
-            plain = arrays.plain_address(value)
             if not plain:
                 value = arrays.divided(value)
                 unfit = arrays.why_not_filled(value) if in_place else ""
@@ -65,17 +95,40 @@ def encode(step: int, world: World, shared_entries: List[Entry], own_entries: Li
             return True
         return sink
 
+    texts: Dict[str, str] = {}
+
+    def objects(entries: List[Entry]) -> Dict[str, Any]:
+        records = {}
+        for e in entries:
+            tree = e.capture()
+            known = unmoved.get(e.name) if e.all_same_everywhere and not e.per_rank else None
+            if known is not None and not anew and known.holds(tree) and not meets(known.found):
+                found.update(known.found)
+                later.append(known.found)
+                texts[e.name] = known.text
+                continue
+            before = len(found)
+            records[e.name] = record = codec.encode(tree, codec.escape(e.name), sink_for(e))
+            made = None
+            if e.all_same_everywhere and not e.per_rank:
+                made = Unmoved.of(tree, record, dict(itertools.islice(found.items(), before, None)))
+            if made is not None:
+                unmoved[e.name] = made
+            else:
+                unmoved.pop(e.name, None)
+        return records
+
     shared = {
         "schema": SCHEMA,
         "train_step": step,
         "world_size": world.size,
-        "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), sink_for(e)) for e in shared_entries},
+        "objects": objects(shared_entries),
         "state": codec.encode(state, "state", sink_for(None)),
         "progress": dict(progress),
     }
     own = {
         "schema": SCHEMA,
         "rank": world.rank,
-        "objects": {e.name: codec.encode(e.capture(), codec.escape(e.name), sink_for(e)) for e in own_entries},
+        "objects": objects(own_entries),
     }
-    return Encoded(shared, own, found)
+    return Encoded(shared, own, found, texts)

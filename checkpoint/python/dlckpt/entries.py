@@ -14,6 +14,7 @@ class Entry:
 
     per_rank = False
     takes_tensors = False  # whether its state consists only of tensors, as other programs write them
+    all_same_everywhere = False  # whether same_everywhere() is true of every path
     in_place = False  # whether a restore always writes into its arrays themselves
 
     def __init__(self, name: str, value: Any) -> None:

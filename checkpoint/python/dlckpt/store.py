@@ -23,11 +23,13 @@ from .memory import Memory
 from .objects import DefaultRandomEntry
 from .parts import ArrayInfo, Parts
 from .reader import Reader
+from .unmoved import Unmoved
 from .world import World
 
 STATE_BLOB = "dlckpt.python/state.json"
 RANK_BLOB = "dlckpt.python/rank.json"
-_NOTHING: Tuple[Any, Tuple[Any, ...]] = (None, ())  # stands for a path that is not registered
+_Registered = Tuple[Any, Tuple[Any, ...], Any]
+_NOTHING: _Registered = (None, (), None)  # stands for a path that is not registered
 
 
 class Restored(NamedTuple):
@@ -127,8 +129,10 @@ class Store:
         self._own = [e for e in entries if e.per_rank]
         self._state = state
         self._strict = strict
-        # path: (the object that owns the memory, which the next save may use again for its copy; what was registered)
-        self._registered: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {}
+        # path: (the object that owns the memory, which the next save may use again for its copy; what was registered; of a plain array
+        # what encode() found, which it finds again while nothing has changed)
+        self._registered: Dict[str, _Registered] = {}
+        self._unmoved: Dict[str, Unmoved] = {}
         self.progress: Dict[str, Any] = {}  # plain values, recorded with each save: samples, batch, ...
         self.remarks: List[str] = []  # remarks for the user if nothing is restored
         # Addresses that a lazy save may read until before_mutation(); None: saves are not lazy.
@@ -136,15 +140,15 @@ class Store:
 
     # ---- save ----------------------------------------------------------------------------------------------------------
 
-    def encode(self, step: int) -> Encoded:
+    def encode(self, step: int, anew: bool = False) -> Encoded:
         """The state as it is now. StateError for state that cannot be stored. Nothing is changed."""
-        return encode(step, self._world, self._shared, self._own, self._state, self.progress)
+        return encode(step, self._world, self._shared, self._own, self._state, self.progress, self._unmoved, anew)
 
     @_without_collector
     def prove(self) -> None:
         """Raises StateError if the state cannot be stored, or could be stored but not restored: at the start, not after hours
         at the first save, or after days at the first restore."""
-        shared, own, found = self.encode(0)  # checks that JSON returns all values as they were
+        shared, own, found, _ = self.encode(0, anew=True)  # checks that JSON returns all values as they were
         problems: List[str] = []
         for entries, record in ((self._shared, shared), (self._own, own)):
             for e in entries:
@@ -158,17 +162,21 @@ class Store:
         """Collective. Saves the state as the checkpoint of train step ``step``; see Context.save. With library.LAZY only the
         arrays in ``guarded`` are read later; all others are copied now."""
         self._context.before_mutation()  # waits before the copies of the last save are overwritten
-        shared, own, found = self.encode(step)
-        for path in self._registered.keys() - found.keys():
+        encoded = self.encode(step)
+        found = encoded.arrays
+        for path in [path for path in self._registered if path not in found]:
             self._forget(path)
         register, registered = self._context.whole_tensors(), self._registered
-        for path, (value, divided, plain) in found.items():
+        for path, item in found.items():
+            if registered.get(path, _NOTHING)[2] is item and self.guarded is None:
+                continue
+            value, divided, plain = item
             info = arrays.describe(value, path)
             if plain and divided and self.guarded is None:  # there may be a million of these
                 key = (info.dtype, info.shape, plain)
                 if registered.get(path, _NOTHING)[1] != key:
                     register(path, info.dtype, info.shape, plain)
-                registered[path] = (value, key)
+                registered[path] = (value, key, item)
             elif isinstance(value, Parts):
                 self._register_parts(path, value, [self._to_store(path, part) for _, part in value.boxes])
             elif divided:
@@ -179,9 +187,8 @@ class Store:
             else:  # learner 0's copy is written; this learner registers an empty part
                 zeros = (0,) * len(info.shape)
                 self._register(path, info._replace(offset=zeros, shape=zeros), Memory(0, None, None))
-        # codec.encode() made these trees, so none contains itself, and json need not check for it.
-        self._context.blob(STATE_BLOB, json.dumps(shared, ensure_ascii=False, check_circular=False).encode())
-        self._context.blob(RANK_BLOB, json.dumps(own, ensure_ascii=False, check_circular=False).encode(), per_rank=True)
+        self._context.blob(STATE_BLOB, encoded.shared_json())
+        self._context.blob(RANK_BLOB, encoded.own_json(), per_rank=True)
         return self._context.save(step, flags)
 
     def _to_store(self, path: str, value: Any) -> Memory:
@@ -209,12 +216,12 @@ class Store:
             else:
                 self._context.tensor(path, info.dtype, info.global_shape, host.pointer, offset=info.offset, extent=info.shape,
                                      strides=host.strides)
-        self._registered[path] = (host.owner, key)
+        self._registered[path] = (host.owner, key, None)
 
     def _register_parts(self, path: str, value: Parts, hosts: List[Memory]) -> None:
         key = (value.dtype, value.shape, tuple((offset, host.pointer, host.strides) for (offset, _), host in zip(value.boxes, hosts)))
         if self._registered.get(path, _NOTHING)[1] == key:
-            self._registered[path] = (hosts, key)
+            self._registered[path] = (hosts, key, None)
             return
         flags = library.REPLICATED if value.shared else 0
         boxes = [(offset, tuple(int(n) for n in part.shape), host.pointer, host.strides) for (offset, part), host in zip(value.boxes, hosts)]
@@ -222,7 +229,7 @@ class Store:
         for number, (offset, extent, pointer, strides) in enumerate(boxes or [(zeros, zeros, 0, None)]):
             self._context.tensor(path, value.dtype, value.shape, pointer, offset=offset, extent=extent, strides=strides, owner=hosts,
                                  flags=flags | (library.ANOTHER_PART if number else 0))
-        self._registered[path] = (hosts, key)
+        self._registered[path] = (hosts, key, None)
 
     def _forget(self, path: str) -> None:
         self._context.forget(path)

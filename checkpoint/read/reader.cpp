@@ -54,19 +54,48 @@ Result<Reader> Reader::open(Io& io, std::string dir, std::optional<int64_t> step
   Io::Info info;
   if (const int found = io.stat(reader.dir_, &info); found != 0) return errno_error(reader.dir_, -found);
   if (!info.directory) return Error{Errc::kInvalid, reader.dir_ + " is not a directory"};
-  DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(io, reader.dir_));
-  if (names.empty()) return Error{Errc::kNotFound, "no checkpoint in " + reader.dir_};
-  std::vector<CheckpointName> wanted;
-  for (const CheckpointName& name : names)
-    if (!step || name.step == *step) wanted.push_back(name);
-  if (wanted.empty())
+  DL_TRY(reader.pick([&](const std::optional<CheckpointName>& gone) -> Result<std::vector<CheckpointName>> {
+    DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(io, reader.dir_));
+    std::vector<CheckpointName> wanted;
+    for (const CheckpointName& name : names)
+      if (!step || name.step == *step) wanted.push_back(name);
+    if (!wanted.empty()) return wanted;
+    if (gone) return gone_error(io, reader.dir_, *gone);
+    if (names.empty()) return Error{Errc::kNotFound, "no checkpoint in " + reader.dir_};
     return Error{Errc::kNotFound, fmt::format("no checkpoint of train step {} in {}; there are {}", *step, reader.dir_,
                                               steps_text(names))};
-  DL_TRY(reader.pick(wanted));
+  }));
   return reader;
 }
 
-Status Reader::pick(const std::vector<CheckpointName>& candidates) {
+Status Reader::older() {
+  return pick([&](const std::optional<CheckpointName>&) -> Result<std::vector<CheckpointName>> {
+    DL_TRY_ASSIGN(std::vector<CheckpointName> names, scan_checkpoints(*io_, dir_));
+    const uint64_t rejected = name().save_id;
+    names.erase(std::remove_if(names.begin(), names.end(),
+                               [&](const CheckpointName& other) { return other.save_id >= rejected; }),
+                names.end());
+    if (!names.empty()) return names;
+    return Error{Errc::kNotFound,
+                 fmt::format("no checkpoint in {} is older than that of train step {}", dir_, name().step)};
+  });
+}
+
+Status Reader::pick(const Candidates& candidates) {
+  std::optional<CheckpointName> gone;
+  for (int look = 0; look < kLooks; ++look) {
+    DL_TRY_ASSIGN(const std::vector<CheckpointName> names, candidates(gone));
+    std::optional<CheckpointName> gone_now;
+    Status picked = pick_of(names, &gone_now);
+    // If one was removed, its job has a newer one now. But a name that leads nowhere (a symbolic link) stays.
+    const bool again = gone && gone_now && gone->save_id == gone_now->save_id;
+    if (!gone_now || (picked && again)) return picked;
+    gone = gone_now;
+  }
+  return gone_error(*io_, dir_, *gone);
+}
+
+Status Reader::pick_of(const std::vector<CheckpointName>& candidates, std::optional<CheckpointName>* gone) {
   Errc worst = Errc::kNotFound;
   std::vector<std::string> passed;
   for (const CheckpointName& name : candidates) {
@@ -75,7 +104,10 @@ Status Reader::pick(const std::vector<CheckpointName>& candidates) {
     auto manifest = load_manifest(*io_, dir_, name);
     Status whole_files = manifest ? check_files(*io_, picked->path, *manifest) : Status(manifest.error());
     if (!whole_files) {
-      // The checkpoint was removed meanwhile, so the job that owns the directory has newer ones.
+      if (is_gone(*io_, dir_, name)) {
+        *gone = name;
+        continue;
+      }
       if (whole_files.error().code != Errc::kNotFound) worst = whole_files.error().code;
       passed.push_back(whole_files.error().text);
       continue;
@@ -87,18 +119,6 @@ Status Reader::pick(const std::vector<CheckpointName>& candidates) {
     return {};
   }
   return Error{worst, fmt::format("no checkpoint in {} can be read: {}", dir_, join(passed, "; "))};
-}
-
-Status Reader::older() {
-  DL_TRY_ASSIGN(std::vector<CheckpointName> names, scan_checkpoints(*io_, dir_));
-  const uint64_t rejected = name().save_id;
-  names.erase(std::remove_if(names.begin(), names.end(),
-                             [&](const CheckpointName& other) { return other.save_id >= rejected; }),
-              names.end());
-  if (names.empty())
-    return Error{Errc::kNotFound,
-                 fmt::format("no checkpoint in {} is older than that of train step {}", dir_, name().step)};
-  return pick(names);
 }
 
 Status Reader::load(const TensorRecord& tensor, const Box& box, void* out) {
@@ -120,12 +140,8 @@ Status Reader::load_blob(const BlobRecord& blob, void* out) {
 // The job that owns the directory removes checkpoints that it no longer keeps, and may overwrite the files of old ones.
 // Their blocks then do not verify although nothing is damaged, so the error is replaced by one that says so.
 Status Reader::explained(Status outcome) const {
-  Io::Info info;
-  if (outcome || io_->stat(picked_->path + "/" + kManifestName, &info) == 0) return outcome;
-  return Error{Errc::kNotFound,
-               fmt::format("the checkpoint of train step {} in {} was removed while it was read, since its job keeps "
-                           "newer ones; take another, or have it kept before: dlckpt pin",
-                           name().step, dir_)};
+  if (outcome) return outcome;
+  return error_or_gone(*io_, dir_, name(), std::move(outcome).error());
 }
 
 }  // namespace dl::ckpt

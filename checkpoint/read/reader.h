@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +21,8 @@ namespace dl::ckpt {
 class Reader {
  public:
   // Picks the newest checkpoint that looks whole (its manifest is good, and all its files have their size), or the
-  // newest one of a train step. kNotFound names the train steps that exist; kCorrupt if no candidate is whole; kDenied,
-  // kIo, kInvalid.
+  // newest one of a train step. What the job that owns the directory removes meanwhile is no candidate: then it looks
+  // again. kNotFound names the train steps that exist; kCorrupt if no candidate is whole; kDenied, kIo, kInvalid.
   static Result<Reader> open(Io& io, std::string dir, std::optional<int64_t> step);
 
   const CheckpointName& name() const { return picked_->manifest.name; }
@@ -45,7 +46,11 @@ class Reader {
     std::unique_ptr<TensorStream> stream;
   };
   Reader(Io& io, std::string dir) : io_(&io), dir_(std::move(dir)) {}
-  Status pick(const std::vector<CheckpointName>& candidates);
+  // The checkpoints that may be picked, newest first; never empty.
+  using Candidates = std::function<Result<std::vector<CheckpointName>>(const std::optional<CheckpointName>& gone)>;
+  Status pick(const Candidates& candidates);
+  // Sets *gone to a candidate that was removed meanwhile.
+  Status pick_of(const std::vector<CheckpointName>& candidates, std::optional<CheckpointName>* gone);
   Status explained(Status outcome) const;
 
   Io* io_;

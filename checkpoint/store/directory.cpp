@@ -38,6 +38,24 @@ Result<std::vector<CheckpointName>> scan_checkpoints(Io& io, const std::string& 
   return names;
 }
 
+bool is_gone(Io& io, const std::string& dir, const CheckpointName& name) {
+  Io::Info info;
+  return io.stat(checkpoint_path(dir, name), &info) == -ENOENT;
+}
+
+Error gone_error(Io& io, const std::string& dir, const CheckpointName& name) {
+  const std::string what =
+      "the checkpoint of train step " + std::to_string(name.step) + " in " + dir + " was removed by its job meanwhile";
+  const auto names = scan_checkpoints(io, dir);
+  if (!names || names->empty()) return Error{Errc::kNotFound, what + ", and no other is there"};
+  return Error{Errc::kNotFound, what + "; the newest is that of train step " + std::to_string(names->front().step) +
+                                    " (dlckpt pin, before it is read, has one kept)"};
+}
+
+Error error_or_gone(Io& io, const std::string& dir, const CheckpointName& name, Error error) {
+  return is_gone(io, dir, name) ? gone_error(io, dir, name) : error;
+}
+
 Result<CheckpointName> next_checkpoint_name(Io& io, const std::string& dir, int64_t step) {
   DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(io, dir));
   uint64_t generation = 1;

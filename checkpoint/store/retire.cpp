@@ -52,6 +52,7 @@ Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, Surv
     } else {
       facts.name = name;
       auto manifest = load_outline(io, dir, name);
+      if (!manifest && is_gone(io, dir, name)) continue;  // a survey without the lease, beside the job
       facts.intact = static_cast<bool>(manifest);
       if (manifest) {
         facts.metrics = std::move(manifest->metrics);

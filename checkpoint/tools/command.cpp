@@ -79,14 +79,28 @@ Result<Manifest> with_files(const std::string& dir, const CheckpointName& name, 
   return manifest;
 }
 
+Result<Manifest> unless_gone(const std::string& dir, const CheckpointName& name, Result<Manifest> found) {
+  if (found) return found;
+  return error_or_gone(posix_io(), dir, name, std::move(found).error());
+}
+
 }  // namespace
 
 Result<Manifest> inspect(const std::string& dir, const CheckpointName& name) {
-  return with_files(dir, name, load_manifest(posix_io(), dir, name));
+  return unless_gone(dir, name, with_files(dir, name, load_manifest(posix_io(), dir, name)));
 }
 
 Result<Manifest> inspect_outline(const std::string& dir, const CheckpointName& name) {
-  return with_files(dir, name, load_outline(posix_io(), dir, name));
+  return unless_gone(dir, name, with_files(dir, name, load_outline(posix_io(), dir, name)));
+}
+
+Result<Newest> select_newest(const Target& target, const std::optional<int64_t>& step) {
+  for (int look = 1;; ++look) {
+    DL_TRY_ASSIGN(const std::vector<CheckpointName> names, select_checkpoints(target, step));
+    Newest newest{names.front(), inspect(target.dir, names.front())};
+    const bool gone = !newest.manifest && newest.manifest.error().code == Errc::kNotFound;
+    if (!gone || target.only || step || look == kLooks) return newest;
+  }
 }
 
 void ProgressBar::update(uint64_t done, uint64_t total) {

@@ -49,10 +49,19 @@ void print_json(const Json& json);
 // "2026-03-01 12:30:00" in the local time zone.
 std::string format_time(int64_t unix_ms);
 
-// Checks manifest, sizes, user blocks and block tables: everything except the data.
+// Checks manifest, sizes, user blocks and block tables: everything except the data. kNotFound if the job removed the
+// checkpoint meanwhile.
 Result<Manifest> inspect(const std::string& dir, const CheckpointName& name);
 // The same checks, without those of tensors and blobs, which the result does not have.
 Result<Manifest> inspect_outline(const std::string& dir, const CheckpointName& name);
+
+// The newest of the checkpoints that a target means, as select_checkpoints() finds them, and what inspect() says of it.
+// If it is removed meanwhile, the next newest is taken, unless the target or the train step says which one is meant.
+struct Newest {
+  CheckpointName name;
+  Result<Manifest> manifest;
+};
+Result<Newest> select_newest(const Target& target, const std::optional<int64_t>& step);
 
 // The progress bar for work that is measured in bytes.
 class ProgressBar {

@@ -32,7 +32,7 @@ struct Options {
 
 // One of the two checkpoints.
 struct Side {
-  std::string checkpoint;
+  std::string dir, checkpoint;
   Manifest manifest;
 };
 
@@ -54,9 +54,9 @@ struct Chunk {
 
 Result<Side> open_side(const std::string& path, const std::optional<int64_t>& step) {
   const Target target = resolve_target(path);
-  DL_TRY_ASSIGN(const std::vector<CheckpointName> names, select_checkpoints(target, step));
-  DL_TRY_ASSIGN(Manifest manifest, inspect(target.dir, names.front()));
-  return Side{checkpoint_path(target.dir, names.front()), std::move(manifest)};
+  DL_TRY_ASSIGN(Newest newest, select_newest(target, step));
+  DL_TRY_ASSIGN(Manifest manifest, std::move(newest.manifest));
+  return Side{target.dir, checkpoint_path(target.dir, newest.name), std::move(manifest)};
 }
 
 // The rows of both sides, sorted by path. Rows that need no data are decided here.
@@ -292,8 +292,15 @@ int run(const Options& options) {
   auto b = open_side(options.path_b, options.step_b);
   if (!b) return fail(b.error());
   std::vector<Row> rows = pair_up(a->manifest, b->manifest, options.selection);
+  // What cannot be read of one of them may have been removed meanwhile.
+  const auto fail_reading = [&](Error error) {
+    for (const Side* side : {&*a, &*b})
+      if (is_gone(posix_io(), side->dir, side->manifest.name))
+        return fail(gone_error(posix_io(), side->dir, side->manifest.name));
+    return fail(error);
+  };
   auto done = compare_tensors(*a, *b, &rows);
-  if (!done) return fail(done.error());
+  if (!done) return fail_reading(done.error());
   for (Row& row : rows) {
     if (row.state != State::kEqual) continue;
     const bool same = options.tolerance ? row.difference.within(*options.tolerance) : row.difference.bits_differ == 0;
@@ -301,7 +308,7 @@ int run(const Options& options) {
   }
   done = compare_blobs(*a, *b, options.selection, &rows);
   if (done) done = compare_members(*a, *b, options.selection, &rows);
-  if (!done) return fail(done.error());
+  if (!done) return fail_reading(done.error());
   if (rows.empty()) return fail(Error{Errc::kNotFound, options.selection.nothing_matches()});
   const auto equal = static_cast<size_t>(
       std::count_if(rows.begin(), rows.end(), [](const Row& row) { return row.state == State::kEqual; }));

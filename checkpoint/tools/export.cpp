@@ -200,19 +200,21 @@ int fail(const Error& error) {
 
 int run(const Options& options) {
   const Target target = resolve_target(options.path);
-  auto names = select_checkpoints(target, options.step);
-  if (!names) return fail(names.error());
-  auto manifest = inspect(target.dir, names->front());
-  if (!manifest) return fail(manifest.error());
+  auto newest = select_newest(target, options.step);
+  if (!newest) return fail(newest.error());
+  if (!newest->manifest) return fail(newest->manifest.error());
   Export job;
-  job.checkpoint = checkpoint_path(target.dir, names->front());
-  job.manifest = *std::move(manifest);
+  job.checkpoint = checkpoint_path(target.dir, newest->name);
+  job.manifest = std::move(*newest->manifest);
   auto tensors = select_tensors(job.manifest, options.selection, options.strip);
   if (!tensors) return fail(tensors.error());
   job.tensors = *std::move(tensors);
   const auto done = !options.safetensors.empty() ? export_safetensors(options, &job)
                     : !options.torch.empty()     ? export_torch(options, &job)
                                                  : export_h5(options, &job);
+  // What cannot be read of it may have been removed meanwhile. Other errors are of the new file.
+  if (!done && done.error().code == Errc::kCorrupt)
+    return fail(error_or_gone(posix_io(), target.dir, newest->name, done.error()));
   if (!done) return fail(done.error());
   if (options.json) {
     print_json(Json{{"checkpoint", job.checkpoint},

@@ -87,10 +87,10 @@ int run(const Options& options) {
     return error.code == Errc::kCorrupt ? kDamaged : kNothing;
   };
   const Target source = resolve_target(options.source);
-  auto names = select_checkpoints(source, options.step);
-  if (!names) return fail(names.error());
-  const CheckpointName& name = names->front();
-  auto manifest = inspect(source.dir, name);
+  auto newest = select_newest(source, options.step);
+  if (!newest) return fail(newest.error());
+  const CheckpointName& name = newest->name;
+  const Result<Manifest>& manifest = newest->manifest;
   if (!manifest) return fail(manifest.error());
   const auto done = fork_checkpoint(source.dir, name, *manifest, options.target);
   if (!done) return fail(done.error());

@@ -61,6 +61,9 @@ void look_closer(const std::string& dir, bool verify, std::vector<CheckpointFact
                                   [&](uint64_t done, uint64_t total) { bar.update(done, total); });
     facts.intact = verdict.sound();
   }
+  // Without the lease (--dry-run) a job may remove some meanwhile.
+  const auto gone = [&](const CheckpointFacts& facts) { return !facts.intact && is_gone(posix_io(), dir, facts.name); };
+  checkpoints->erase(std::remove_if(checkpoints->begin(), checkpoints->end(), gone), checkpoints->end());
 }
 
 Result<std::vector<RetentionVerdict>> decide(const Options& options, std::vector<CheckpointFacts>* checkpoints) {

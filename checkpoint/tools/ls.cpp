@@ -60,51 +60,64 @@ void print_table(const std::vector<Row>& rows) {
     if (!row.reason.empty()) complain(row.reason);
 }
 
+// The rows of committed checkpoints. One that its job removes meanwhile has none; if all are, it looks again, since the
+// job has newer ones then.
+Result<std::vector<Row>> committed(const Target& target) {
+  for (int look = 1;; ++look) {
+    DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(posix_io(), target.dir));
+    std::vector<Row> rows;
+    std::optional<Error> gone;
+    for (const CheckpointName& name : names) {
+      if (target.only && name.save_id != target.only->save_id) continue;
+      Row row{format_checkpoint_name(name),           "committed", "", name.step, std::nullopt,
+              is_pinned(posix_io(), target.dir, name)};
+      auto manifest = inspect_outline(target.dir, name);
+      if (manifest) {
+        row.manifest = *std::move(manifest);
+      } else if (manifest.error().code == Errc::kNotFound) {
+        gone = std::move(manifest).error();
+        continue;
+      } else {
+        row.state = "damaged";
+        row.reason = manifest.error().text;
+      }
+      rows.push_back(std::move(row));
+    }
+    if (!gone || !rows.empty()) return rows;
+    if (target.only || look == kLooks) return *std::move(gone);
+  }
+}
+
 int run(const std::string& path, bool json) {
   const Target target = resolve_target(path);
   if (auto there = check_directory(target.dir); !there) {
     complain(there.error().text);
     return kNothing;
   }
-  auto names = scan_checkpoints(posix_io(), target.dir);
+  auto rows = committed(target);
   auto attempts = unfinished(target.dir);
-  if (!names || !attempts) {
-    complain(!names ? names.error().text : attempts.error().text);
+  if (!rows || !attempts) {
+    complain(!rows ? rows.error().text : attempts.error().text);
     return kNothing;
   }
-  std::vector<Row> rows;
-  bool damaged = false;
-  for (const CheckpointName& name : *names) {
-    if (target.only && name.save_id != target.only->save_id) continue;
-    Row row{format_checkpoint_name(name),           "committed", "", name.step, std::nullopt,
-            is_pinned(posix_io(), target.dir, name)};
-    auto manifest = inspect_outline(target.dir, name);
-    if (manifest) {
-      row.manifest = *std::move(manifest);
-    } else {
-      row.state = "damaged";
-      row.reason = manifest.error().text;
-      damaged = true;
-    }
-    rows.push_back(std::move(row));
-  }
+  const bool damaged = std::any_of(rows->begin(), rows->end(), [](const Row& row) { return !row.reason.empty(); });
   if (!target.only) {
     for (const std::string& attempt : *attempts) {
       const auto name = parse_checkpoint_name(attempt.substr(std::string(kTemporaryPrefix).size()));
-      rows.push_back(Row{attempt, "unfinished", "", name->step, std::nullopt, false});
+      rows->push_back(Row{attempt, "unfinished", "", name->step, std::nullopt, false});
     }
   }
   if (json) {
     Json list = Json::array();
-    for (const Row& row : rows) list.push_back(to_json(row));
+    for (const Row& row : *rows) list.push_back(to_json(row));
     print_json(list);
-  } else if (rows.empty()) {
+  } else if (rows->empty()) {
     complain("no checkpoint in " + target.dir);
   } else {
-    print_table(rows);
+    print_table(*rows);
   }
   if (damaged) return kDamaged;
-  return rows.empty() && !json ? kNothing : kOk;
+  return rows->empty() && !json ? kNothing : kOk;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlckpt pin, unpin: a file PINNED in a checkpoint keeps jobs and dlckpt gc from retiring it.
+#include "checkpoint/store/directory.h"
 #include "checkpoint/store/retire.h"
 #include "checkpoint/tools/maintenance.h"
 
@@ -24,12 +25,16 @@ int run(const Options& options, bool pinned) {
   const bool was_pinned = is_pinned(posix_io(), target.dir, name);
   const auto done = pinned ? pin(posix_io(), target.dir, name, options.note) : unpin(posix_io(), target.dir, name);
   if (!done) {
-    complain(done.error().text);
+    complain(error_or_gone(posix_io(), target.dir, name, done.error()).text);
     return kNothing;
   }
   // The checkpoint is checked after it was pinned, because a pinned checkpoint that cannot be read helps nobody, and a
   // job may have removed it a moment before.
   const auto manifest = pinned ? inspect(target.dir, name) : Result<Manifest>(Manifest{});
+  if (!manifest && manifest.error().code == Errc::kNotFound) {
+    complain(manifest.error().text);
+    return kNothing;
+  }
   if (!manifest) {
     complain(title + ": pinned, but damaged: " + manifest.error().text);
     return kDamaged;

@@ -111,15 +111,17 @@ void print_tensors(const Manifest& manifest) {
 
 int run(const Options& options) {
   const Target target = resolve_target(options.path);
-  auto names = select_checkpoints(target, options.step);
-  if (!names) {
-    complain(names.error().text);
+  auto newest = select_newest(target, options.step);
+  if (!newest) {
+    complain(newest.error().text);
     return kNothing;
   }
-  auto manifest = inspect(target.dir, names->front());
+  const Result<Manifest>& manifest = newest->manifest;
   if (!manifest) {
-    complain(format_checkpoint_name(names->front()) + ": damaged: " + manifest.error().text);
-    return kDamaged;
+    const bool gone = manifest.error().code == Errc::kNotFound;
+    complain(gone ? manifest.error().text
+                  : format_checkpoint_name(newest->name) + ": damaged: " + manifest.error().text);
+    return gone ? kNothing : kDamaged;
   }
   if (options.json) {
     print_json(to_json(*manifest, options));

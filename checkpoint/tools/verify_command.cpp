@@ -43,9 +43,13 @@ class Verification {
   Verification(std::string dir, const CheckpointName& name, const Options& options)
       : dir_(std::move(dir)), name_(name), options_(options), title_(format_checkpoint_name(name)) {}
 
-  // Returns its exit code, and appends its row to the list.
+  // Returns its exit code, and appends its row to the list. kNothing, and no row, if its job removed it meanwhile.
   ExitCode run(Json* list) {
     Verdict verdict = examine();
+    if (!verdict.sound() && is_gone(posix_io(), dir_, name_)) {
+      complain(title_ + ": not verified: " + gone_error(posix_io(), dir_, name_).text);
+      return kNothing;
+    }
     if (!verdict.sound() && !options_.repair_from.empty()) verdict = mend(std::move(verdict));
     Json row{{"dir", dir_}, {"name", title_}, {"step", name_.step}, {"verified", verdict.sound()}};
     if (verdict.manifest) row["bytes"] = verdict.manifest->total_bytes();
@@ -103,7 +107,7 @@ class Verification {
   void look_at_values(const Manifest& manifest, Json* row) const {
     ProgressBar bar(title_ + " values");
     auto found = find_non_finite(posix_io(), checkpoint_path(dir_, name_), manifest, meter_of(&bar));
-    if (!found) return complain(title_ + ": " + found.error().text);
+    if (!found) return complain(title_ + ": " + error_or_gone(posix_io(), dir_, name_, std::move(found).error()).text);
     Json list = Json::array();
     for (const NonFiniteTensor& tensor : *found) {
       list.push_back({{"path", tensor.path}, {"nan", tensor.nan}, {"infinite", tensor.infinite}});
@@ -132,8 +136,14 @@ int run(const Options& options) {
       nothing = true;
       continue;
     }
-    for (const CheckpointName& name : *names)
-      sound = Verification(target.dir, name, options).run(&list) == kOk && sound;
+    size_t gone = 0;
+    for (const CheckpointName& name : *names) {
+      const ExitCode outcome = Verification(target.dir, name, options).run(&list);
+      sound = outcome != kDamaged && sound;
+      gone += outcome == kNothing ? 1 : 0;
+    }
+    // Those that remain count, if any remains.
+    nothing = nothing || gone == names->size();
   }
   if (options.json) print_json(list);
   if (!sound) return kDamaged;

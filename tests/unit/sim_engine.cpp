@@ -83,6 +83,29 @@ TEST(SimEngine, owners_wait_no_longer_for_an_elastic_borrower_than_for_rigid_one
   EXPECT_LE(beside_elastic.shrinks, 20);
 }
 
+// 3,000 jobs of one GPU and 12 gangs of all 64, from a load that fits to one that does not.
+TEST(SimEngine, gpus_kept_for_gangs_of_the_whole_cluster_leave_it_as_busy_as_backfill_does) {
+  for (const int days : {2, 5, 10}) {
+    std::string lines = "id,submit,tenant,gpus,learners,run,limit\n";
+    const int span_s = days * 86400, runs[] = {600, 1800, 3600, 7200, 14400};
+    for (int i = 0; i < 3000; ++i) {
+      const int run = runs[i * 7 % 5];
+      lines += std::to_string(1 + i) + "," + std::to_string(i * (span_s / 3000)) + ",b,1,1," + std::to_string(run) +
+               "," + std::to_string(run + run / 5) + "\n";
+    }
+    for (int i = 0; i < 12; ++i)
+      lines += std::to_string(4001 + i) + "," + std::to_string(span_s / 24 + i * (span_s / 12)) + ",a,8,8,3600,7200\n";
+    const auto trace = parse_trace(lines, "trace");
+    ASSERT_TRUE(trace) << trace.error().text;
+    Scenario scenario = scenario_of("g=8x8", 0, 0);
+    scenario.cluster.patience_s = 3600;
+    const Outcome lend = replayed(*trace, "lend", scenario), backfill = replayed(*trace, "backfill", scenario);
+    EXPECT_EQ(lend.completed, 3012) << days << " days";
+    EXPECT_GE(lend.utilisation, 0.9 * backfill.utilisation) << days << " days";
+    EXPECT_LE(lend.queue.mean, 1.5 * backfill.queue.mean) << days << " days";
+  }
+}
+
 TEST(SimEngine, an_elastic_victim_shrinks_and_takes_longer) {
   // b runs with 4 learners, half of them borrowed. a claims 2: b goes on with 2.
   const Trace trace = trace_of("1,0,b,1,2:4,100,10,0,borrow\n2,50,a,2,1,100,,,\n");

@@ -209,9 +209,13 @@ UniqueFd BookFile::lock(std::chrono::milliseconds patience, bool* busy) {
 // killed at any moment, and memory may be full. The lock keeps writers apart.
 bool BookFile::write(const std::string& text) const {
   if (text.size() > kMaxBook) return false;
-  const std::string next = path_ + ".new";
-  ::unlink(next.c_str());  // left by a run that was killed
-  const UniqueFd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  std::string next = path_ + ".new";
+  // What a killed run has left goes. What stays is another user's, in whose way it shall not be: any other name will
+  // do.
+  const bool foreign = ::unlink(next.c_str()) != 0 && errno != ENOENT;
+  if (foreign) next = path_ + ".XXXXXX";
+  const UniqueFd fd(foreign ? ::mkostemp(next.data(), O_CLOEXEC)
+                            : ::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return false;
   size_t done = 0;
   while (done < text.size()) {

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -232,12 +234,26 @@ class Book : public testing::Test {
   std::string number_, path_;
 };
 
+TEST_F(Book, is_written_though_another_user_has_laid_something_under_the_new_ones_name) {
+  ASSERT_EQ(enter(process_of(::getpid())), Outcome::kDone);
+  ASSERT_EQ(::mkdir((path_ + ".new").c_str(), 0700), 0) << "as little to be unlinked as another user's file";
+  EXPECT_EQ(enter(process_of(::getppid())), Outcome::kDone);
+  EXPECT_EQ(runs(), 2U);
+  ASSERT_EQ(::rmdir((path_ + ".new").c_str()), 0);
+}
+
 TEST_F(Book, that_cannot_be_written_keeps_what_others_have_written) {
   ASSERT_EQ(enter(process_of(::getpid())), Outcome::kDone);
-  ASSERT_EQ(::mkdir((path_ + ".new").c_str(), 0700), 0) << "in the way of the new one, as no room would be";
-  EXPECT_EQ(enter(process_of(::getppid())), Outcome::kNotWritten);
+  struct rlimit limit {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const struct rlimit none = {0, limit.rlim_max};
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0) << "a write fails as it does without room";
+  const Outcome without_room = enter(process_of(::getppid()));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::signal(SIGXFSZ, before);
+  EXPECT_EQ(without_room, Outcome::kNotWritten);
   EXPECT_EQ(runs(), 1U);
-  ASSERT_EQ(::rmdir((path_ + ".new").c_str()), 0);
   EXPECT_EQ(enter(process_of(::getppid())), Outcome::kDone);
   EXPECT_EQ(runs(), 2U);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl config check [FILE]: tells whether the plugins and dlrun would accept the site's configuration, before they
-// read it.
+// read it, and where it differs from what Slurm has.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -9,8 +9,10 @@
 
 #include "common/base/count.h"
 #include "common/base/parse.h"
+#include "common/process/child_process.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
+#include "launcher/ctl/site_and_slurm.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
 #include "slurm-plugin/policy/site_state.h"
@@ -97,6 +99,44 @@ void print_values(const SiteConfig& site, const Catalogue& catalogue) {
   print_tenants(site);
 }
 
+Result<std::string> asked(const std::vector<std::string>& command) {
+  CommandOptions options;
+  options.timeout = std::chrono::seconds(20);
+  options.max_output = size_t{64} << 20;
+  options.environment = {"LC_ALL=C.UTF-8", "SLURM_BITSTR_LEN=0"};
+  DL_TRY_ASSIGN(const CommandResult result, run_command(command, options));
+  if (!result.ok()) return Error{Errc::kIo, command[0] + " failed"};
+  return result.out;
+}
+
+Result<SlurmCluster> look_at_slurm() {
+  SlurmCluster slurm;
+  std::string conf;
+  DL_TRY_ASSIGN(const std::string config, asked({"scontrol", "show", "config"}));
+  read_config(config, &slurm.has, &conf);
+  DL_TRY_ASSIGN(const std::string partitions, asked({"scontrol", "--oneliner", "show", "partition"}));
+  read_partitions(partitions, &slurm);
+  DL_TRY_ASSIGN(const std::string nodes, asked({"scontrol", "--oneliner", "show", "node"}));
+  read_nodes(nodes, &slurm);
+  DL_TRY_ASSIGN(const std::string licences, asked({"scontrol", "--oneliner", "show", "licenses"}));
+  read_licences(licences, &slurm.has);
+  if (!slurm.has.accounting) return slurm;
+  DL_TRY_ASSIGN(const std::string names,
+                asked({"sacctmgr", "--immediate", "--noheader", "--parsable2", "show", "qos", "format=name"}));
+  for (std::string& name : split(names, '\n'))
+    if (!name.empty()) slurm.has.qos.push_back(std::move(name));
+  return slurm;
+}
+
+void print_differences(const SiteConfig& site) {
+  const auto slurm = look_at_slurm();
+  if (!slurm) {
+    std::puts("\nSlurm does not answer here, so its partitions, QOS, GPUs and licences were not compared");
+    return;
+  }
+  for (const std::string& sentence : differences(site, *slurm)) std::printf("warning: %s\n", sentence.c_str());
+}
+
 Status check(const Options& options) {
   const std::string path = options.file.empty() ? default_site_config_path(true) : options.file;
   const bool exists = ::access(path.c_str(), F_OK) == 0;
@@ -112,6 +152,7 @@ Status check(const Options& options) {
   if (options.quiet) return {};
   std::printf("%s: %s\n", path.c_str(), exists ? "good" : "not there, so the defaults apply");
   print_values(site, catalogue);
+  print_differences(site);
   return {};
 }
 

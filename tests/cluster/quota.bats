@@ -169,6 +169,19 @@ nlp_owns() {
 fair_share() { on_login "$stage/bin/dlctl" quota --json | jq ".tenants[] | select(.tenant == \"$1\") | .fair_share"; }
 nothing_lent() { [[ $(fair_share "$1") =~ ^0(\.0*)?$ ]]; } # jq 1.7 says 0.0 where 1.6 says 0
 lent_counts() { [[ $(fair_share "$1") =~ ^(0\.0*[1-9]|[1-9]) ]]; }
+@test "dlctl config check says where dl.toml differs from what Slurm has" {
+  run on_login "$stage/bin/dlctl" config check
+  assert_contains "$output" ': good$'
+  [ -z "$(grep -E "^warning: \\[|does not answer" <<<"$output")" ]
+  sed -e 's/^partition = "borrow"/partition = "borow"/' -e 's/a100 = 2 }/a100 = 4 }/' -e 's/^borrow_limit = 3/borrow_limit = 5/' \
+    "$DL_SANDBOX_DIR/etc/dl.toml" >other.toml
+  run on_login "$stage/bin/dlctl" config check "$PWD/other.toml"
+  [ "$status" -eq 0 ]
+  assert_contains "$output" '^warning: \[tiers.borrow\]: Slurm has no partition .borow.; it has batch, borrow$'
+  assert_contains "$output" '^warning: \[nodes.types\] a100 = 4: a node of Slurm.s has up to 2 of them$'
+  assert_contains "$output" '^warning: \[tenants\]: Slurm does not have the licences .*dl_nlp/borrow.*allowed: dlctl quota sync$'
+}
+
 # bats test_tags=versions
 @test "dlctl quota and why read Slurm's records through the module for this Slurm, and tell fair shares" {
   series=$(slurm_version | cut -d. -f1-2)

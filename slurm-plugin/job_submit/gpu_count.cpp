@@ -180,6 +180,11 @@ class Counter {
       if (task.count > 0) DL_TRY(by_task(task.count));
       if (none() && given_.tasks_per_gpu) DL_TRY(by_tasks_per_gpu());
     }
+    if (given_.keeps_others_off && !without_gpus(given_.partition, site_))
+      return Error{
+          Errc::kUnsupported,
+          "--exclusive=user, and all of its kind, keep other users off GPUs of the node that nobody is charged "
+          "for; allowed: --exclusive, which is charged for whole nodes, or a job without it"};
     if (given_.exclusive && !without_gpus(given_.partition, site_)) DL_TRY(whole_nodes());
     if (count_.most > kMaxQuotaGpus)
       return Error{Errc::kInvalid,

@@ -94,8 +94,13 @@ std::vector<std::string> align_environment(const JobRequest& request, job_desc_m
   return notes;
 }
 
-// The value of JOB_SHARED_NONE in slurmctld.h.
-constexpr uint16_t kExclusive = 0;
+// The values of JOB_SHARED_NONE and JOB_SHARED_OK in slurmctld.h. All others keep certain jobs off the nodes: those of
+// other users (--exclusive=user), of other MCS labels, or in the same part of the topology.
+constexpr uint16_t kExclusive = 0, kShared = 1;
+
+bool keeps_others_off(uint16_t shared) {
+  return shared != kExclusive && shared != kShared && given16(shared).has_value();
+}
 
 Submission read_submission(const job_desc_msg_t& job) {
   Submission given;
@@ -136,6 +141,7 @@ Submission read_submission(const job_desc_msg_t& job) {
   given.qos = abi::text_of(job.qos);
   given.partition = abi::text_of(job.partition);
   given.exclusive = job.shared == kExclusive;
+  given.keeps_others_off = keeps_others_off(job.shared);
   given.spread_job = (job.bitflags & SPREAD_JOB) != 0;
   given.use_min_nodes = (job.bitflags & USE_MIN_NODES) != 0;
   if (given32(job.task_dist) && (job.task_dist & (SLURM_DIST_PACK_NODES | SLURM_DIST_NO_PACK_NODES)) != 0)
@@ -222,6 +228,11 @@ bool prolog_runs_at_allocation() {
   return &slurm_conf == nullptr || (slurm_conf.prolog_flags & PROLOG_FLAG_ALLOC) != 0;  // Contain implies Alloc
 }
 
+std::optional<std::string> declared_licences() {
+  if (&slurm_conf == nullptr || slurm_conf.cluster_name == nullptr) return std::nullopt;
+  return abi::text_of(slurm_conf.licenses);
+}
+
 Status check_stays_here(const job_desc_msg_t& job) {
   if (&fed_mgr_fed_rec == nullptr || &fed_mgr_cluster_rec == nullptr) return {};
   if (fed_mgr_fed_rec == nullptr || fed_mgr_cluster_rec == nullptr) return {};
@@ -246,7 +257,8 @@ Change read_change(const job_desc_msg_t& job) {
   change.tasks = job.num_tasks != NO_VAL || set16(job.ntasks_per_node) || set16(job.ntasks_per_tres);
   change.gpus = job.tres_per_job != nullptr || job.tres_per_node != nullptr || job.tres_per_socket != nullptr ||
                 job.tres_per_task != nullptr || set16(job.sockets_per_node);
-  change.exclusive = job.shared == kExclusive;
+  if (job.begin_time > 0) change.begin_s = job.begin_time;
+  change.exclusive = job.shared == kExclusive || keeps_others_off(job.shared);
   return change;
 }
 

@@ -2,6 +2,9 @@
 // Converts between Slurm's job description and our types. No other file reads or writes the fields of job_desc_msg_t.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "common/base/result.h"
 #include "slurm-plugin/job_request.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
@@ -34,6 +37,8 @@ void write_network(bool job_alone, job_desc_msg_t* job);
 // Whether slurmd runs the prolog when a job gets its nodes (PrologFlags=Alloc or Contain). True in a program that has
 // read no slurm.conf, since it cannot know.
 bool prolog_runs_at_allocation();
+// The licences of slurm.conf. nullopt in a program that has read none.
+std::optional<std::string> declared_licences();
 
 // In a federation Slurm may start a job in another cluster than the one that shapes and charges it, unless --clusters
 // names this cluster alone. In that case the result is kUnsupported.

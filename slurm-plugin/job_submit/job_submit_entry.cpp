@@ -110,6 +110,7 @@ Result<Charged> charge(const JobRequest& request, const Site& site, const job_de
     return rule_job({site.config, site.state, request, whole, gpus, allowed, limits, std::time(nullptr)});
   };
   DL_TRY_ASSIGN(charged.ruling, rule());
+  if (const auto declared = declared_licences()) DL_TRY(check_declared(charged.ruling->licences, *declared));
   if (charged.ruling->charge == policy::Charge::kBorrowed && !request.empty()) {
     given.borrowed = true;  // a borrowed job has another tier, but the same size
     DL_TRY(shape_it());
@@ -188,14 +189,17 @@ int submit(job_desc_msg_t* job, char** message) {
       message);
 }
 
-int modify(const job_desc_msg_t* job, uint32_t uid, char** message) {
+int modify(job_desc_msg_t* job, uint32_t uid, char** message) {
   if (uid == 0 || uid == ::geteuid()) return SLURM_SUCCESS;  // root and SlurmUser
   auto site = current_site();
   if (site && (*site)->operators.count(uid) > 0) return SLURM_SUCCESS;
   SiteConfig unread;  // The tiers are not known. If there may be tenants, no change may affect what a job is charged.
   if (!site && site_cache != nullptr && site_cache->may_have_tenants()) unread.tenants.resize(1);
-  Status allowed = check_change(site ? (*site)->config : unread, read_change(*job));
-  return allowed ? SLURM_SUCCESS : refuse(allowed.error(), message);
+  const SiteConfig& config = site ? (*site)->config : unread;
+  const Change change = read_change(*job);
+  if (Status allowed = check_change(config, change); !allowed) return refuse(allowed.error(), message);
+  if (const auto begin_s = least_begin(config, change, std::time(nullptr))) job->begin_time = *begin_s;
+  return SLURM_SUCCESS;
 }
 
 void report(const char* what) {

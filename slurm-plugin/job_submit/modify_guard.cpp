@@ -68,4 +68,9 @@ Status check_change(const SiteConfig& site, const Change& change) {
   return site.tenants.empty() ? Status() : check_charge(site, change);
 }
 
+std::optional<int64_t> least_begin(const SiteConfig& site, const Change& change, int64_t now_s) {
+  if (site.tenants.empty() || !change.begin_s || *change.begin_s >= now_s + kLeastAheadS) return std::nullopt;
+  return now_s + kLeastAheadS;
+}
+
 }  // namespace dl

@@ -2,6 +2,8 @@
 // Decides which changes of a job its user must not make after its submission. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -18,7 +20,8 @@ struct Change {
   bool nodes = false;
   bool tasks = false;
   bool gpus = false;
-  bool exclusive = false;  // whole nodes
+  bool exclusive = false;          // whole nodes
+  std::optional<int64_t> begin_s;  // the begin time, in seconds since 1970
 };
 
 // kDenied for changes that would evade the rules that were applied at submission:
@@ -29,5 +32,11 @@ struct Change {
 // - with tenants, everything that decides or records a job's charge: licences, account, admin_comment, the job's size.
 // The rules are the same for all jobs, because only slurmctld can see the record of the job that is to be changed.
 Status check_change(const SiteConfig& site, const Change& change);
+
+// The begin time that the job gets instead of the wanted one; nullopt: the wanted one. A job that starts again in the
+// second in which it ended gets no prolog from slurmd, and so no seal (network/README.md). And dlpolicyd makes
+// borrowers wait by begin times: where a user sets such a time back, its next round sees the job first.
+std::optional<int64_t> least_begin(const SiteConfig& site, const Change& change, int64_t now_s);
+constexpr int64_t kLeastAheadS = 3;
 
 }  // namespace dl

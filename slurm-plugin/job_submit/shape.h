@@ -35,6 +35,8 @@ struct Submission {
   std::optional<std::chrono::minutes> time_limit;
   std::string qos, partition;
   bool exclusive = false;  // whole nodes
+  // Slurm keeps other users' jobs off its nodes, although it gets only the GPUs that it asks for: --exclusive=user.
+  bool keeps_others_off = false;
   bool spread_job = false, use_min_nodes = false;
   std::optional<bool> pack_tasks;  // --distribution=...,Pack (true) or NoPack (false)
   std::optional<int64_t> sockets_per_node;

@@ -322,6 +322,20 @@ Result<bool> must_be_alone(const SiteConfig& site, int tenant) {
                            site.tenants[static_cast<size_t>(tenant)].name)};
 }
 
+Status check_declared(const std::string& licences, const std::string& declared) {
+  const std::vector<policy::Licence> all = policy::parse_licences(declared);
+  for (const policy::Licence& licence : policy::parse_licences(licences)) {
+    const auto same = [&](const policy::Licence& other) { return other.name == licence.name; };
+    if (licence.name.rfind(policy::kTokenPrefix, 0) != 0 || std::any_of(all.begin(), all.end(), same)) continue;
+    return Error{
+        Errc::kUnsupported,
+        fmt::format("slurm.conf does not have the licence '{}', which stands for GPUs of this job's tenant; allowed, "
+                    "by an administrator: dlctl quota sync",
+                    licence.name)};
+  }
+  return {};
+}
+
 Status check_licences(const std::string& licences) {
   if (!policy::names_token(licences)) return {};
   return Error{Errc::kDenied,

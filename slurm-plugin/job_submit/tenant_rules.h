@@ -55,6 +55,9 @@ Result<bool> must_be_alone(const SiteConfig& site, int tenant);
 // Refuses a list of licences in which a user names tokens of slurm-dl (they begin with "dl_"), for jobs with or without
 // GPUs.
 Status check_licences(const std::string& licences);
+// kUnsupported if Slurm's configuration (`declared`) lacks a licence that stands for GPUs of a job's tenant
+// (`licences`). Slurm alone would refuse the job with "Invalid license specification".
+Status check_declared(const std::string& licences, const std::string& declared);
 
 // The submission as it would be if the user had asked for the shape that shape_job() chose.
 Submission with_shape(Submission given, const Shape& shape);

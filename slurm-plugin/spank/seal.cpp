@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +50,26 @@ int run_dl_seal(std::vector<std::string> words) {
   return ended == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+constexpr std::string_view kSealed = "sealed ", kRefused = "refused ";
+
+// Path of the sealed cgroup's list of processes. Fixed memory, since a child of a process with threads may not allocate
+// any.
+char children_list[4096];
+
+void join_after_fork() {
+  // A task still has the user's rights here; enter_seal() moves it once it has root's again.
+  if (::geteuid() != 0) return;
+  const int fd = ::open(children_list, O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || ::write(fd, "0", 1) != 1) ::_exit(1);
+  ::close(fd);
+}
+
+// True if Slurm itself keeps the calling process in a cgroup of version 2 of this job.
+bool is_in_slurms_cgroup(int64_t job) {
+  const auto own = read_small_file("/proc/self/cgroup", kMaxCgroups);
+  return own && network::slurm_job_cgroup(*own, job).has_value();
+}
+
 }  // namespace
 
 Status seal_job(int64_t job, const std::string& config) {
@@ -78,14 +99,13 @@ Status enter_seal(int64_t job) {
     if (note.error().code == Errc::kNotFound) return {};
     return std::move(note).error();
   }
-  constexpr std::string_view kSealed = "sealed ", kRefused = "refused ";
   const std::string text(trim(*note));
   if (text.rfind(kSealed, 0) != 0)
     return Error{Errc::kUnsupported,
                  fmt::format("this job's tenant requires network = \"job\", which this node cannot keep: {}",
                              printable(text.rfind(kRefused, 0) == 0 ? text.substr(kRefused.size()) : text, 500)),
                  0};
-  if (auto own = read_small_file("/proc/self/cgroup", kMaxCgroups); own && network::slurm_job_cgroup(*own, job)) {
+  if (is_in_slurms_cgroup(job)) {
     // Slurm recognises the job's processes by this cgroup, so they have to stay in it.
     if (run_dl_seal({"attach", std::to_string(job)}) == 0) return {};
     return Error{Errc::kUnsupported, "the rules of network = \"job\" could not be made here", 0};
@@ -94,6 +114,17 @@ Status enter_seal(int64_t job) {
   const UniqueFd fd(::open(list.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd || ::write(fd.get(), "0", 1) != 1) return errno_error("network = \"job\": join " + list, errno);
   return {};
+}
+
+void seal_children(int64_t job) {
+  const auto note = read_small_file(network::note_of(job), kMaxNote);
+  const std::string text(note ? trim(*note) : "");
+  // In Slurm's own cgroup they already are where the rules apply.
+  if (text.rfind(kSealed, 0) != 0 || is_in_slurms_cgroup(job)) return;
+  const std::string list = text.substr(kSealed.size()) + "/cgroup.procs";
+  if (list.size() >= sizeof children_list || children_list[0] != '\0') return;
+  std::memcpy(children_list, list.c_str(), list.size() + 1);
+  (void)::pthread_atfork(nullptr, nullptr, join_after_fork);
 }
 
 }  // namespace dl

@@ -21,4 +21,9 @@ void unseal_job(int64_t job);
 // Called in a task's process while it is still root: moves it into the sealed cgroup. An error fails the task.
 Status enter_seal(int64_t job);
 
+// Called in slurmstepd before it starts tasks. Beside tasks slurmstepd starts scripts with the user's rights, such as
+// `srun --task-epilog`, and no hook runs in those. From now on each child of a sealed job's slurmstepd moves itself
+// into the sealed cgroup as soon as it has been forked.
+void seal_children(int64_t job);
+
 }  // namespace dl

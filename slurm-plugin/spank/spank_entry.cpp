@@ -129,7 +129,10 @@ int slurm_spank_init_post_opt(spank_t spank, int /*count*/, char* /*arguments*/[
   return dl::guard(dl::node_side != nullptr ? 0 : -1, dl::report, [&] {
     if (dl::submit_side != nullptr)
       if (dl::Status done = dl::submit_side->finish(spank); !done) return dl::refuse(done.error());
-    if (dl::node_side != nullptr) dl::node_side->prepare(spank);
+    if (dl::node_side == nullptr) return 0;
+    dl::node_side->prepare(spank);
+    uint32_t job = 0;
+    if (spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS) dl::seal_children(job);
     return 0;
   });
 }

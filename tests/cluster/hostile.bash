@@ -72,6 +72,14 @@ charged_as_borrowed() { [[ $(job_field "$1" AdminComment) == *' charge=borrowed'
 metric_is() { grep -qxE "$1" metrics.prom; }
 nobody_pending() { [[ -z $(on_login squeue -h -t PENDING,CONFIGURING -o %i -u "$(some_user)") ]]; }
 
+# gpus_of JOB: how many GPUs Slurm has given it, by their numbers on each node: "Nodes=n[1-2] … GRES=gpu:2(IDX:0-1)" are four.
+gpus_of() {
+  on_login scontrol show job -d "$1" | python3 -c 'import re, sys
+def count(ranges):
+    return sum(int(b or a) - int(a) + 1 for a, b in re.findall(r"(\d+)(?:-(\d+))?", ranges))
+print(sum(count(nodes) * count(gpus) for nodes, gpus in re.findall(r"Nodes=n\[?([-\d,]+)\]? .*GRES=gpu\S*IDX:([-\d,]+)\)", sys.stdin.read())))'
+}
+
 # refuse_all LEAST <table: each line "expected words | command of mallory's": all are refused, each with such words, in one line
 # of ours or of Slurm's, and no job comes of it. LEAST: the table has at least so many lines.
 refuse_all() {

@@ -295,6 +295,7 @@ END
 }
 
 # What one job reaches: a listener on each host, and a client in a job that tries them all.
+# bats test_tags=versions
 @test "a job of a tenant with network = \"job\" reaches its own nodes and what the site lists, and nothing else, both ways" {
   on_node n1 test -d /sys/fs/cgroup/unified || skip "this sandbox has cgroups of version 2 only beside version 1"
   on_node n1 bash -c 'command -v nft' >/dev/null || skip "needs the program nft"
@@ -318,8 +319,8 @@ python3 serve.py $OWN & # on the first node, outside any step of srun
 srun --overlap -N2 -n2 python3 -c 'import os,subprocess,time
 if os.environ["SLURM_PROCID"] == "1":
     subprocess.Popen(["python3", "serve.py", os.environ["OWN"]])
-time.sleep(3)' &
-sleep 1
+time.sleep(8)' &
+for ((i = 0; i < 40; i++)); do sleep 0.1; python3 try.py $OWN n2 | grep -q "^n2 reached" && break; done # until its listener is there
 { python3 try.py $OWN n1 n2; python3 try.py 7777 n3 login; } >tried.$SLURM_JOB_ID 2>&1
 srun --overlap -N1 -n1 bash -c "python3 try.py $OWN n1 n2; python3 try.py 7777 n3 login" >stepped.$SLURM_JOB_ID 2>&1
 # A user may not leave it, whatever he starts.

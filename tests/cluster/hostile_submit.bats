@@ -68,13 +68,6 @@ END
 END
 }
 
-# gpus_of JOB: how many GPUs Slurm has given it, by their numbers on each node: "Nodes=n[1-2] … GRES=gpu:2(IDX:0-1)" are four.
-gpus_of() {
-  on_login scontrol show job -d "$1" | python3 -c 'import re, sys
-def count(ranges):
-    return sum(int(b or a) - int(a) + 1 for a, b in re.findall(r"(\d+)(?:-(\d+))?", ranges))
-print(sum(count(nodes) * count(gpus) for nodes, gpus in re.findall(r"Nodes=n\[?([-\d,]+)\]? .*GRES=gpu\S*IDX:([-\d,]+)\)", sys.stdin.read())))'
-}
 # charged_of JOB: for how many it is charged.
 charged_of() { job_field "$1" Licenses | tr ',' '\n' | sed -nE 's/^dl_[a-z]+(\/borrow)?:([0-9]+)$/\2/p' | awk '{ n += $1 } END { print n + 0 }'; }
 

@@ -18,6 +18,11 @@ teardown() { cluster_teardown; }
   assert_contains "$output" '^licence +dl_vision/a100 +- +4$'
   assert_contains "$output" '^account +vision +fairshare 1 +fairshare 250$'
   assert_contains "$output" '^user +nobody in vision +- +3 GPUs$'
+  # Before the first sync a GPU job is told what is missing.
+  run as_user "$(some_user)" sbatch -A vision --gpus=1 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "slurm.conf does not have the licence 'dl_vision/a100'.*dlctl quota sync"
+  assert_contains "$(on_login dlctl config check)" '^warning: \[tenants\]: Slurm does not have the licences .*dlctl quota sync$'
   run on_login dlctl quota sync --yes
   [ "$status" -eq 2 ]
   assert_contains "$output" "slurm.conf has a Licenses of its own.*put 'Include dl-licenses.conf' in its place"

@@ -354,6 +354,7 @@ TEST_F(JobSubmit, charges_gpu_jobs_to_tenants_with_and_without_our_flags) {
        },
        ESLURM_NOT_SUPPORTED, "dl: GPUs are charged to tenants, which a heterogeneous job"},
       {[](job_desc_msg_t* d) { d->shared = 0; }, ESLURM_ACCESS_DENIED, "dl: GPUs belong to tenants"},
+      {[](job_desc_msg_t* d) { d->shared = 2; }, ESLURM_NOT_SUPPORTED, "dl: --exclusive=user"},
   };
   for (const auto& c : cases) {
     Job job({});
@@ -380,8 +381,17 @@ TEST_F(JobSubmit, lets_operators_change_what_users_may_not) {
   desc.shared = 0;
   EXPECT_EQ(modify(&desc, 1000, &message), ESLURM_ACCESS_DENIED);
   slurm_init_job_desc_msg(&desc);
+  desc.shared = 2;
+  EXPECT_EQ(modify(&desc, 1000, &message), ESLURM_ACCESS_DENIED);
+  slurm_init_job_desc_msg(&desc);
   desc.min_nodes = 4;
   EXPECT_EQ(modify(&desc, 1000, &message), ESLURM_ACCESS_DENIED);
+  slurm_init_job_desc_msg(&desc);
+  desc.begin_time = std::time(nullptr);
+  EXPECT_EQ(modify(&desc, 0, &message), SLURM_SUCCESS);
+  EXPECT_LE(desc.begin_time, std::time(nullptr)) << "root may let a job start at once";
+  EXPECT_EQ(modify(&desc, 1000, &message), SLURM_SUCCESS);
+  EXPECT_GT(desc.begin_time, std::time(nullptr)) << "dlpolicyd is to see it first";
   slurm_xfree(reinterpret_cast<void**>(&message));
   configure("");
   wait_for_the_next_look();

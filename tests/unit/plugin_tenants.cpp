@@ -62,7 +62,8 @@ Submission sent(const std::string& words) {
     if (key == "node") given.tres_per_node = value;
     if (key == "socket") given.tres_per_socket = value;
     if (key == "task") given.tres_per_task = value;
-    if (key == "exclusive") given.exclusive = true;
+    if (key == "exclusive") given.exclusive = value.empty();
+    if (key == "exclusive") given.keeps_others_off = !value.empty();
     if (key == "partition") given.partition = value;
     if (key == "account") given.account = value;
     if (key == "licences") given.licences = value;
@@ -115,7 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
         Counted{"tasks=5 pergpu=2 job=gpu:4", "4-4  x1"}, Counted{"exclusive", "8-8  x8@1"},
         Counted{"exclusive nodes=2", "16-16  x8"}, Counted{"exclusive nodes=2 node=gpu:h100:1", "8-8 h100 x4"},
         Counted{"exclusive partition=cpu", "0-0  x1"}, Counted{"exclusive partition=cpu,login", "0-0  x1"},
-        Counted{"exclusive partition=cpu,gpu", "8-8  x8@1"}, Counted{"exclusive job=gpu:2", "8-8  x8@1"}));
+        Counted{"exclusive partition=cpu,gpu", "8-8  x8@1"}, Counted{"exclusive job=gpu:2", "8-8  x8@1"},
+        Counted{"exclusive=user partition=cpu", "0-0  x1"}));
 
 struct CountedByVersion {
   const char* sent;
@@ -174,7 +176,9 @@ INSTANTIATE_TEST_SUITE_P(
         Uncounted{"job=gpu:2k", "a whole number"}, Uncounted{"job=gpu:a/b:1", "is not a GPU type"},
         Uncounted{"job=gpu:a:b:1", "is not a GPU type"}, Uncounted{"job=gpu:-1", "is not a GPU type"},
         Uncounted{"nodes=4000000000 node=gpu:1000000", "asks for"},
-        Uncounted{"tasks=4294967293 task=gpu:1000000", "asks for"}, Uncounted{"exclusive", "dl.toml does not say"}));
+        Uncounted{"tasks=4294967293 task=gpu:1000000", "asks for"}, Uncounted{"exclusive", "dl.toml does not say"},
+        Uncounted{"exclusive=user job=gpu:1", "keep other users off GPUs"},
+        Uncounted{"exclusive=user", "keep other users off GPUs"}));
 
 TEST(GpuType, is_put_into_requests_without_one) {
   EXPECT_EQ(with_gpu_type("gres:gpu:2", "a100"), "gres:gpu:a100:2");
@@ -471,6 +475,16 @@ TEST(Licences, that_stand_for_gpus_cannot_be_asked_for) {
   EXPECT_EQ(forged.error().code, Errc::kDenied);
 }
 
+TEST(Licences, that_slurm_does_not_have_yet_are_named_with_what_makes_them) {
+  EXPECT_TRUE(check_declared("", ""));
+  EXPECT_TRUE(check_declared("matlab:1,dl_nlp:2", "dl_nlp:4,dl_nlp/borrow:2"));
+  EXPECT_TRUE(check_declared("matlab:1", "")) << "Slurm itself says so";
+  const Status missing = check_declared("dl_nlp:1,dl_nlp/borrow:2", "dl_nlp:4,matlab:2");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().text.rfind("slurm.conf does not have the licence 'dl_nlp/borrow'", 0), 0U);
+  EXPECT_NE(missing.error().text.find("dlctl quota sync"), std::string::npos);
+}
+
 TEST(Guard, keeps_what_a_tenant_is_charged_for_as_it_was_submitted) {
   const SiteConfig site = site_of();
   struct Row {
@@ -500,6 +514,19 @@ TEST(Guard, keeps_what_a_tenant_is_charged_for_as_it_was_submitted) {
   open.tiers_locked = false;
   EXPECT_TRUE(check_change(open, other));
   EXPECT_TRUE(check_change(site, Change()));
+}
+
+TEST(Guard, lets_no_user_open_a_gate_before_dlpolicyd_has_seen_it) {
+  const SiteConfig site = site_of();
+  Change change;
+  EXPECT_EQ(least_begin(site, change, 1000), std::nullopt) << "the begin time is not changed";
+  for (const int64_t begin_s : {1, 999, 1000, 1002}) {
+    change.begin_s = begin_s;
+    EXPECT_EQ(least_begin(site, change, 1000), 1003) << begin_s;
+  }
+  EXPECT_EQ(least_begin(SiteConfig(), change, 1000), std::nullopt) << "no tenants, no gates";
+  change.begin_s = 1003;
+  EXPECT_EQ(least_begin(site, change, 1000), std::nullopt);
 }
 
 }  // namespace

@@ -138,6 +138,14 @@ Status set_pmix(const toml::node& node, std::string* out) {
   return bad_value(node, "\"dlrun\", \"slurm\"");
 }
 
+Status set_sizes(const toml::node& node, bool* optimise) {
+  const auto* text = node.as_string();
+  if (text == nullptr || (text->get() != "policy" && text->get() != "optimiser"))
+    return bad_value(node, "\"policy\", \"optimiser\"");
+  *optimise = text->get() == "optimiser";
+  return {};
+}
+
 // One row for each key. The name "*" stands for any plain name. toml++ keeps tables sorted, so [nodes] has been read
 // before [quota] and [tenants] are.
 struct Key {
@@ -198,6 +206,11 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxQuotaTime, &c->idle.after); }},
     Key{"idle", "below", [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, 100, &c->idle.below); }},
     Key{"idle", "lend", [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->idle.lend); }},
+    Key{"elastic", "sizes", [](const Node& n, Name, SiteConfig* c) { return set_sizes(n, &c->elastic.optimise); }},
+    Key{"elastic", "interval",
+        [](const Node& n, Name, SiteConfig* c) {
+          return set_time(n, Seconds(10), kMaxQuotaTime, &c->elastic.interval);
+        }},
     Key{"network", "enforce",
         [](const Node& n, Name, SiteConfig* c) { return set_network_enforced(n, &c->network.enforced); }},
     Key{"network", "allow", [](const Node& n, Name, SiteConfig* c) { return set_prefixes(n, &c->network.allow); }},

@@ -37,6 +37,12 @@ struct SiteIdle {
   bool lend = false;                 // GPUs of a wholly idle job count as borrowed: a claim may take them
 };
 
+// [elastic]
+struct SiteElastic {
+  bool optimise = false;               // sizes = "optimiser": dlpolicyd resizes running elastic jobs by measured speeds
+  std::chrono::seconds interval{300};  // a job is resized at most once in this time
+};
+
 struct SiteConfig {
   // [defaults]
   std::string framework = "generic";  // used when --dl-framework is not given but another --dl-* flag is
@@ -73,6 +79,8 @@ struct SiteConfig {
   std::vector<std::string> image_binds;  // folders of the nodes that every container can see
   // [idle]: GPUs that a job holds and does not use
   SiteIdle idle;
+  // [elastic]: who chooses the sizes of elastic jobs
+  SiteElastic elastic;
   // [network]
   SiteNetwork network;
   // [[failure]], in the file's order; dlrun tries them before the built-in classes

@@ -51,6 +51,7 @@ Result<ClusterNow> look_at_cluster() {
   options.min_run_s = now.site.quota.min_run.count();
   options.grace_s = now.site.quota.grace.count();
   options.lend_idle = now.site.idle.lend;
+  options.chosen_sizes = now.site.elastic.optimise;
   now.view = observe::view_cluster(policy::state_of(now.site), now.records, options);
   DL_TRY(policy::check(now.view.state));
   for (const policy::Job& job : now.view.state.jobs)

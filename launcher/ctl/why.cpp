@@ -20,8 +20,10 @@
 #include "launcher/ctl/quota_table.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/wait_look.h"
+#include "slurm-plugin/observe/sizes_now.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/job_label.h"
+#include "slurm-plugin/policy/sizes/why_size.h"
 
 namespace dl::ctl {
 namespace {
@@ -60,7 +62,17 @@ struct PolicyAnswer {
   Json json = Json::object();
 };
 
-PolicyAnswer ask_policy(const ClusterNow& now, int64_t id) {
+// Why a running elastic job has its size, where the optimiser chooses sizes.
+std::string size_of(ClusterNow* now, int job) {
+  if (!now->site.elastic.optimise) return "";
+  const std::vector<policy::JobSpeeds> speeds = observe::sizes_now(now->records, &now->view);
+  policy::SizeOptions options;
+  options.each_s = now->site.elastic.interval.count();
+  return policy::why_size(&now->view.state, speeds, options, job);
+}
+
+PolicyAnswer ask_policy(ClusterNow* cluster, int64_t id) {
+  const ClusterNow& now = *cluster;
   PolicyAnswer answer;
   const int job = now.find(id);
   if (job < 0) {
@@ -73,6 +85,10 @@ PolicyAnswer ask_policy(const ClusterNow& now, int64_t id) {
   answer.can_ever_run = why.can_ever_run;
   answer.json["unused_gpus"] = state.jobs[job].idle_gpus;
   if (why.waiting.reserved_for >= 0) answer.json["reserved_for"] = job_json(state.jobs[why.waiting.reserved_for].id);
+  if (const std::string size = size_of(cluster, job); !size.empty()) {
+    answer.json["size"] = size;
+    answer.lines.push_back("size: " + size);
+  }
   answer.json["would_have_to_end"] = Json::array();
   if (state.jobs[job].idle_gpus > 0) answer.lines.push_back(unused_text(state, state.jobs[job]));
   answer.json["leaving"] = Json::array();
@@ -108,8 +124,8 @@ Status run(const Options& options) {
   DL_TRY_ASSIGN(const WaitTexts texts, look_at_wait(policy::job_name(id)));
   const WaitAnswer slurm = explain_wait(texts);
   PolicyAnswer tenants;
-  if (const auto now = look_at_cluster()) {
-    tenants = ask_policy(*now, id);
+  if (auto now = look_at_cluster()) {
+    tenants = ask_policy(&*now, id);
   } else if (now.error().code != Errc::kNotFound) {
     // dl.toml has a fault, or there is no module for this Slurm. What Slurm itself reports is valid all the same.
     std::fprintf(stderr, "dlctl why: nothing is said of tenants: %s\n", now.error().text.c_str());

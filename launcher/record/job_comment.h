@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's Slurm comment, in which `squeue -o %k`, and after the job `sacct -o Comment`, show its state:
-//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE dir=/path/dl-12 reason=free text to the end
-// step=, idle= and reason= are left out when unknown. A text of the user's own is kept in front. Pure.
+//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE scale=... dir=/path/dl-12 reason=free text to the end
+// step=, idle=, scale= (common/contract/scale_hint.h) and reason= are left out when unknown. A text of the user's own
+// is kept in front. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ struct JobComment {
   int attempt = 0;
   int64_t step = -1;  // newest train step known to be saved; -1 = unknown
   IdleHint idle;      // GPUs not used for longer than [idle] in dl.toml allows
+  std::string scale;  // format_scale_hint(), of an elastic job
   std::string dir;    // job directory, absolute
   std::string reason;
 };

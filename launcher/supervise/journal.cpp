@@ -138,6 +138,12 @@ void Journal::idle_gpus(const IdleHint& idle, const std::string& text) {
   comment_delayed_ = true;
 }
 
+void Journal::scale(const std::string& hint) {
+  if (hint == scale_) return;
+  scale_ = hint;
+  comment_delayed_ = true;
+}
+
 void Journal::set_user_comment(const std::string& text) {
   user_comment_ = record::user_part(text);
   user_comment_known_ = true;
@@ -155,6 +161,7 @@ void Journal::send_comment() {
   comment.attempt = attempt_;
   comment.step = saved_step_;
   if (state_ == record::JobState::kProcessing) comment.idle = idle_;
+  comment.scale = scale_;
   comment.dir = dir_.root();
   comment.reason = reason_;
   auto ok = std::make_shared<bool>(false);

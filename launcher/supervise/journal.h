@@ -67,6 +67,10 @@ class Journal {
   // reads.
   void idle_gpus(const IdleHint& idle, const std::string& text);
 
+  // What was measured of an elastic job's speed changed (common/contract/scale_hint.h): the comment, which dlpolicyd
+  // reads, at most each half minute.
+  void scale(const std::string& hint);
+
   // To be called when the user's own comment is known; comments are held back until then.
   void set_user_comment(const std::string& text);
   // Slurm accepts no comment for the job any more (slurm_cli::can_update_after_release): from now on none is sent, and
@@ -94,6 +98,7 @@ class Journal {
   record::RunMemory memory_, memory_told_;
   int64_t saved_step_ = -1;
   IdleHint idle_;
+  std::string scale_;
   bool preempted_ = false;
   std::optional<int> once_more_;
   std::string command_;

@@ -18,22 +18,31 @@ bool starts_with(const std::string& text, const char* start) {
   return text.rfind(start, 0) == 0;
 }
 
+// The value of "yields=" in a label; empty: none.
+std::string yields_word(const std::string& label) {
+  if (!starts_with(label, "dl:1 ")) return "";
+  constexpr std::string_view kKey = "yields=";
+  // The text behind " | " was written by somebody else.
+  for (const std::string& word : split(label.substr(0, label.find(" | ")), ' '))
+    if (starts_with(word, kKey.data())) return word.substr(kKey.size());
+  return "";
+}
+
 }  // namespace
 
 std::optional<int64_t> yield_deadline_s(const std::string& label) {
-  if (!starts_with(label, "dl:1 ")) return std::nullopt;
-  constexpr std::string_view kKey = "yields=";
-  // The text behind " | " was written by somebody else.
-  for (const std::string& word : split(label.substr(0, label.find(" | ")), ' ')) {
-    if (!starts_with(word, kKey.data())) continue;
-    const size_t at = word.find('@');
-    const size_t colon = word.find(':', at == std::string::npos ? 0 : at);
-    if (at == std::string::npos || colon == std::string::npos) return std::nullopt;
-    const auto deadline = parse_int(std::string_view(word).substr(at + 1, colon - at - 1), 1, kLatestS);
-    if (!deadline) return std::nullopt;
-    return *deadline;
-  }
-  return std::nullopt;
+  const std::string word = yields_word(label);
+  const size_t at = word.find('@');
+  const size_t colon = word.find(':', at == std::string::npos ? 0 : at);
+  if (at == std::string::npos || colon == std::string::npos) return std::nullopt;
+  const auto deadline = parse_int(std::string_view(word).substr(at + 1, colon - at - 1), 1, kLatestS);
+  if (!deadline) return std::nullopt;
+  return *deadline;
+}
+
+std::string yield_claimant(const std::string& label) {
+  const std::string word = yields_word(label);
+  return word.substr(0, word.find('@'));
 }
 
 const char* stop_cause_name(StopCause cause) {
@@ -42,6 +51,8 @@ const char* stop_cause_name(StopCause cause) {
       return "preempted";
     case StopCause::kYield:
       return "lent GPUs are taken back";
+    case StopCause::kResize:
+      return "resized";
     case StopCause::kTimeLimit:
       return "time limit";
     case StopCause::kTogether:
@@ -84,8 +95,11 @@ NoticeReading read_notice(const NoticeInput& input) {
     return stop(timed_out ? StopCause::kTimeLimit : StopCause::kCancelled, kill_ms);
   }
   // A deadline that has passed was meant for an earlier attempt: Slurm requeues a job that misses its deadline.
-  if (const auto deadline = yield_deadline_s(job.admin_comment); deadline && *deadline * 1000 > input.now_ms)
-    return stop(StopCause::kYield, *deadline * 1000);
+  if (const auto deadline = yield_deadline_s(job.admin_comment); deadline && *deadline * 1000 > input.now_ms) {
+    const std::string claimant = yield_claimant(job.admin_comment);
+    const bool itself = !claimant.empty() && (claimant == job.job_id || claimant == job.number);
+    return stop(itself ? StopCause::kResize : StopCause::kYield, *deadline * 1000);
+  }
   int64_t end_ms = job.end_time ? *job.end_time * 1000 : 0;
   if (job.preempt_time || starts_with(job.state, "PREEMPTED"))
     return stop(StopCause::kPreemption, end_ms > input.now_ms ? end_ms : kill_ms);

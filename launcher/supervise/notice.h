@@ -14,6 +14,7 @@ namespace dl::supervise {
 enum class StopCause {
   kPreemption,    // save, put back into the queue
   kYield,         // the same: dlpolicyd takes back borrowed GPUs
+  kResize,        // the same: dlpolicyd has chosen another number of learners
   kTimeLimit,     // the same
   kTogether,      // the same: another run of the job goes back into the queue (launcher/runs)
   kPause,         // save, put back and hold (dlctl pause)
@@ -44,7 +45,8 @@ struct NoticeInput {
 //   job unknown              SIGTERM: preemption, KillWait seconds; SIGUSR2: save now
 //   put back in the meantime stop, put back by Slurm already (its state is then PENDING or COMPLETING)
 //   being ended              stop: time limit if that has passed, else cancelled
-//   asked to yield           stop, until the deadline that dlpolicyd wrote into its label (admin comment)
+//   asked to yield           stop, until the deadline that dlpolicyd wrote into its label (admin comment); for itself:
+//                            resized
 //   preemption time set      stop, preempted, until the job's end time
 //   end time near            time limit (the supervisor decides when to stop)
 //   else                     SIGUSR2: save now and go on; SIGTERM: somebody's `scancel --signal=TERM`: stop, interrupt
@@ -53,5 +55,7 @@ NoticeReading read_notice(const NoticeInput& input);
 // "yields=CLAIMANT@DEADLINE:LEARNERS" in the label "dl:1 ...": the deadline in seconds since the epoch. None if the
 // label asks for nothing.
 std::optional<int64_t> yield_deadline_s(const std::string& label);
+// The same request's claimant: a job id as Slurm's commands take it; empty if there is none.
+std::string yield_claimant(const std::string& label);
 
 }  // namespace dl::supervise

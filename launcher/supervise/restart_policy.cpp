@@ -47,6 +47,7 @@ EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
       decision.action = Action::kFail;
       break;
     case StopCause::kYield:
+    case StopCause::kResize:
     case StopCause::kTogether:
       // The loop guard does not apply: this run cannot help how soon GPUs are taken back or another run stops.
       decision.action = limits.can_requeue ? Action::kRequeue : Action::kStopped;

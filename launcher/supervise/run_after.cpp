@@ -44,8 +44,8 @@ bool RunStep::is_overruled() const {
   if (!s_.stop || s_.overruled) return false;
   if (s_.decided.again || s_.decided.what == What::kRestart) return true;
   const StopCause cause = s_.stop->cause;
-  const bool same = cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kTimeLimit ||
-                    cause == StopCause::kTogether;
+  const bool same = cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kResize ||
+                    cause == StopCause::kTimeLimit || cause == StopCause::kTogether;
   return s_.decided.what == What::kRequeue && !same;
 }
 

@@ -26,8 +26,8 @@ bool is_harder(StopCause cause) {
   return cause == StopCause::kSlurmRequeue || never_saves(cause);
 }
 bool goes_back(StopCause cause) {
-  return cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kTimeLimit ||
-         cause == StopCause::kTogether;
+  return cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kResize ||
+         cause == StopCause::kTimeLimit || cause == StopCause::kTogether;
 }
 
 }  // namespace

@@ -17,11 +17,9 @@ struct Shared {
   StopCause cause;
   const char* name;
 };
-constexpr Shared kShared[] = {{StopCause::kPause, runs::kPauseCause},
-                              {StopCause::kPreemption, "preemption"},
-                              {StopCause::kYield, "yield"},
-                              {StopCause::kTimeLimit, "time limit"},
-                              {StopCause::kTogether, runs::kTogetherCause}};
+constexpr Shared kShared[] = {{StopCause::kPause, runs::kPauseCause}, {StopCause::kPreemption, "preemption"},
+                              {StopCause::kYield, "yield"},           {StopCause::kResize, "resize"},
+                              {StopCause::kTimeLimit, "time limit"},  {StopCause::kTogether, runs::kTogetherCause}};
 
 StopCause cause_of(const std::string& name) {
   for (const Shared& row : kShared)

@@ -128,7 +128,8 @@ void Supervisor::look_for_idle_gpus() {
 
 void Supervisor::look_at_scaling(bool last) {
   if (plan().servers > 0) return;  // learners beside parameter servers scale by another formula
-  scaling_->look(dir_, scaling_record_of(plan()), attempt_.learners, awake_ms(), last);
+  scaling_->look(dir_, scaling_record_of(plan()), attempt_.learners, awake_ms(), attempt_.started_ms, last);
+  if (!scaling_->hint().empty()) journal_->scale(scaling_->hint());
 }
 
 std::string Supervisor::note_of(size_t rank) const {

@@ -179,7 +179,12 @@ class Viewer {
     job.min_learners = label.learners.min;
     job.max_learners = label.learners.max;
     job.placement = label.placement;
-    job.submit_s = std::max(record.submit_s, label.queued_s.value_or(0));
+    // Slurm counts a requeue as a new submission. A job that was to start again at another size keeps its place.
+    const int64_t submit_s = label.size ? std::min(record.submit_s, label.size->queued_s) : record.submit_s;
+    job.submit_s = std::max(submit_s, label.queued_s.value_or(0));
+    const bool waits = record.phase == JobPhase::kPending;
+    if (label.size && options_.chosen_sizes && waits)
+      job.max_learners = std::clamp(label.size->learners, job.min_learners, job.max_learners);
     job.min_run_s = label.shrunk ? 0 : options_.min_run_s;
     // What the user was told at submission counts, not the flags that he may have changed since. Every borrowed job
     // gives its GPUs back; a job within the quota that cannot save is not stopped for a guaranteed job of its own
@@ -191,11 +196,19 @@ class Viewer {
     job.own_part = label.own_part;
     job.nice = record.nice;
     // Users cannot set this rank. From it a restarted dlpolicyd knows which job was promised a place.
-    job.promised = record.phase == JobPhase::kPending && record.site_factor == policy::kPromisedRank;
+    job.promised = waits && record.site_factor == policy::kPromisedRank;
+    if (job.promised) have_chosen_size(label, &job);
     // Slurm adds the site factor at once. If it has not done so yet, the priority does not contain it.
     job.priority = record.priority < record.site_factor ? record.priority : record.priority - record.site_factor;
     job.with_siblings = !record.elements.empty();
     return job;
+  }
+
+  // As long as a job that went to start again is promised its place, it starts with the chosen number of learners and
+  // no other: as an elastic one it would start with what its quota covers, and be resized again and again. If there is
+  // no room for that, it is promised nothing any more, and may have fewer.
+  void have_chosen_size(const policy::JobLabel& label, policy::Job* job) const {
+    if (label.size && options_.chosen_sizes) job->min_learners = job->max_learners;
   }
 
   // Sets how many learners run on each node. False if the GPUs that Slurm reports are no whole number of learners.
@@ -309,7 +322,12 @@ class Viewer {
       if (!job.running) {
         const policy::JobLabel& its = view_.jobs[i].label;
         const int64_t went_for = its.yields ? its.yields->claimant : its.yielded.value_or(policy::kNobody);
-        if (waiting.count(went_for) != 0) job.yields_to = went_for;
+        if (went_for == job.id) {
+          job.promised = true;  // it went to start again at another size: what it gave up is kept for it
+          have_chosen_size(its, &job);
+        } else if (waiting.count(went_for) != 0) {
+          job.yields_to = went_for;
+        }
         continue;
       }
       const auto& yields = view_.jobs[i].label.yields;

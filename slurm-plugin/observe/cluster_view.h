@@ -43,6 +43,7 @@ struct ViewOptions {
   int64_t min_run_s = 600;
   int64_t grace_s = 120;
   bool lend_idle = false;         // a job that uses none of its GPUs gives its quota up until it uses them again
+  bool chosen_sizes = false;      // an elastic job that waits starts with no more learners than were chosen for it
   std::set<int64_t> passed_over;  // ids of pending jobs to put into `aside`
   // The length of gates: a begin time of a borrowing job that is no further ahead than this was set by dlpolicyd.
   int64_t gate_s = 60;

@@ -64,6 +64,16 @@ bool read_yields(std::string_view text, JobLabel* label) {
   return true;
 }
 
+bool read_size(std::string_view text, JobLabel* label) {
+  const size_t at = text.find('@');
+  ChosenSize size;
+  if (at == std::string_view::npos || !read_int(text.substr(0, at), 1, kMaxLearners, &size.learners) ||
+      !read_int(text.substr(at + 1), 0, kMaxTime, &size.queued_s))
+    return false;
+  label->size = size;
+  return true;
+}
+
 struct Key {
   std::string_view name;
   bool required;
@@ -114,6 +124,7 @@ constexpr std::array kKeys{
     Key{"begin", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->begin_s.emplace()); }},
     Key{"queued", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->queued_s.emplace()); }},
     Key{"yields", false, read_yields},
+    Key{"size", false, read_size},
     Key{"shrunk", false, [](Text t, Label* l) { return (l->shrunk = t == "1"); }},
     Key{"unowned", false, [](Text t, Label* l) { return (l->unowned = t == "1"); }},
     Key{"yielded", false, [](Text t, Label* l) { return (l->yielded = parse_job_name(t)).has_value(); }},
@@ -148,6 +159,7 @@ std::string format_label(const JobLabel& label) {
     text += fmt::format(" yields={}@{}:{}", job_name(label.yields->claimant), label.yields->deadline_s,
                         label.yields->learners);
   if (label.yielded) text += " yielded=" + job_name(*label.yielded);
+  if (label.size) text += fmt::format(" size={}@{}", label.size->learners, label.size->queued_s);
   if (label.shrunk) text += " shrunk=1";
   if (label.unowned) text += " unowned=1";
   if (!label.note.empty()) text.append(kNoteMark).append(label.note);

@@ -18,7 +18,8 @@
 
 namespace dl::policy {
 
-// What the job has been asked to give up: yields=CLAIMANT@DEADLINE:LEARNERS.
+// What the job has been asked to give up: yields=CLAIMANT@DEADLINE:LEARNERS. If it is the claimant itself, it is to
+// start again at another size.
 struct Yield {
   int64_t claimant = 0;    // the job that gets the GPUs, by job_id.h
   int64_t deadline_s = 0;  // since the epoch; a job that has not yielded then is requeued
@@ -26,6 +27,15 @@ struct Yield {
   bool operator==(const Yield& other) const {
     return claimant == other.claimant && deadline_s == other.deadline_s && learners == other.learners;
   }
+};
+
+// The size that the optimiser chose for an elastic job (sizes/): size=LEARNERS@QUEUED. While it waits it starts with no
+// more learners, and its place in the queue is as if it were submitted at QUEUED, since Slurm counts a requeue as a new
+// submission.
+struct ChosenSize {
+  int learners = 0;
+  int64_t queued_s = 0;  // since the epoch
+  bool operator==(const ChosenSize& other) const { return learners == other.learners && queued_s == other.queued_s; }
 };
 
 // What happens to the job when its lent GPUs are taken back, as its user was told at submission. It stays the same
@@ -55,9 +65,10 @@ struct JobLabel {
   std::optional<int64_t> queued_s;  // its place in the queue is as if submitted then: it yielded while it was idle
   std::optional<Yield> yields;
   std::optional<int64_t> yielded;  // of a job that has yielded: to which one, by job_id.h, as long as that one waits
-  bool shrunk = false;             // it came back smaller from yielding: no minimum run time protects it anew
-  bool unowned = false;            // held, since its tenant is not declared any more
-  std::string note;                // of somebody else
+  std::optional<ChosenSize> size;
+  bool shrunk = false;   // it came back smaller from yielding: no minimum run time protects it anew
+  bool unowned = false;  // held, since its tenant is not declared any more
+  std::string note;      // of somebody else
 };
 
 // One line of at most about 500 bytes and the note. Names are plain ones.

@@ -118,6 +118,7 @@ Status Daemon::round() {
   view_options.grace_s = site_.quota.grace.count();
   view_options.lend_idle = site_.idle.lend;
   view_options.gate_s = gate_s_;
+  view_options.chosen_sizes = site_.elastic.optimise;
   view_options.passed_over = stuck_.passed_over(records->now_s);
   observe::ClusterView view = observe::view_cluster(site_state_, *records, view_options);
   if (Status sound = policy::check(view.state); !sound) {
@@ -127,10 +128,11 @@ Status Daemon::round() {
   unsound_.over("Slurm's numbers fit together again");
   use_.update(&view.state);
   checkpoints_.update(*records, &view);
-  const policy::Decision decision = policy::decide(&view.state);
+  const policy::SteadySizes sizes = decide(*records, &view);
+  const policy::Decision& decision = sizes.decision;
   stuck_.update(view, decision);
   const policy::Grace grace{view_options.grace_s, kill_wait_s_};
-  const std::vector<Action> actions = plan(view, *records, decision, grace);
+  const std::vector<Action> actions = plan(view, *records, decision, grace, sizes.resizes);
   // Longer gates that were set earlier still stand for a while when fewer jobs wait.
   gate_s_ =
       std::max(longest_gate_s(actions, records->now_s), gate_s_ - std::max<int64_t>(0, records->now_s - gated_s_));
@@ -145,6 +147,16 @@ Status Daemon::round() {
   act(actions, records->now_s);
   after_round(view, decision);
   return {};
+}
+
+// Sizes are chosen so seldom that it costs at most a twentieth of a core.
+policy::SteadySizes Daemon::decide(const observe::Records& records, observe::ClusterView* view) {
+  const auto began = std::chrono::steady_clock::now();
+  if (!site_.elastic.optimise || began < sizes_next_) return {policy::decide(&view->state), {}};
+  policy::SteadySizes sizes = resizing_.decide(records, view, site_.elastic.interval.count());
+  const auto ended = std::chrono::steady_clock::now();
+  sizes_next_ = ended + 20 * (ended - began);
+  return sizes;
 }
 
 void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {

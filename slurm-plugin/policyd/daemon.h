@@ -17,6 +17,7 @@
 #include "slurm-plugin/policyd/metrics.h"
 #include "slurm-plugin/policyd/pace.h"
 #include "slurm-plugin/policyd/planner.h"
+#include "slurm-plugin/policyd/resizing.h"
 #include "slurm-plugin/policyd/use.h"
 
 namespace dl::policyd {
@@ -45,6 +46,7 @@ class Daemon {
 
  private:
   Status round();
+  policy::SteadySizes decide(const observe::Records& records, observe::ClusterView* view);
   void act(const std::vector<Action>& actions, int64_t now_s);
   void after_round(const observe::ClusterView& view, const policy::Decision& decision);
   void tell_uncharged(const observe::ClusterView& view, const observe::Records& records);
@@ -65,6 +67,8 @@ class Daemon {
   RecentUse use_;
   CheckpointTimes checkpoints_;
   StuckJobs stuck_;
+  Resizing resizing_;
+  std::chrono::steady_clock::time_point sizes_next_;
   int64_t saved_s_ = 0;
   observe::History history_;
   int64_t history_saved_s_ = 0;

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "common/base/parse.h"
@@ -13,6 +14,7 @@
 #include "slurm-plugin/policy/wanted.h"
 #include "slurm-plugin/policyd/diff.h"
 #include "slurm-plugin/policyd/job_tokens.h"
+#include "slurm-plugin/policyd/resizing.h"
 
 namespace dl::policyd {
 namespace {
@@ -28,14 +30,17 @@ using policy::YieldStep;
 class Planner {
  public:
   Planner(const ClusterView& view, const observe::Records& records, const policy::Decision& decision,
-          const policy::Grace& grace)
+          const policy::Grace& grace, const std::vector<policy::Resize>& resizes)
       : view_(view),
         state_(view.state),
         records_(records),
         decision_(decision),
         grace_(grace),
         wanted_(policy::wanted(view.state, decision)),
-        tokens_(state_) {}
+        tokens_(state_) {
+    for (const policy::Resize& resize : resizes)
+      for (const policy::Part& part : resize.parts) sizes_[resize.job] += part.learners;
+  }
 
   std::vector<Action> plan() {
     // Running jobs get their tokens in this order: first those that give tokens back, because Slurm counts the tokens
@@ -104,8 +109,30 @@ class Planner {
     }
     target.licenses = tokens_.of_running(record(seen).licenses, job, {charge, own_part});
     if (*target.licenses != record(seen).licenses && action.why.empty()) action.why = "is charged to the type it got";
-    yields(index, &target.label, &action);
+    if (!resize(index, &target.label, &action)) yields(index, &target.label, &action);
     add(seen, target, std::move(action));
+  }
+
+  // False: what claims ask of it decides.
+  bool resize(int index, JobLabel* label, Action* action) const {
+    const policy::Job& job = state_.jobs[index];
+    const auto size = sizes_.find(index);
+    const int learners = size == sizes_.end() ? 0 : size->second;
+    const ResizeOrder order = resize_order(state_, job, *label, wanted_[index].asked.has_value(), learners, grace_);
+    if (order.step == ResizeStep::kWithdraw) {
+      label->yields.reset();
+      action->kind = ActionKind::kWithdraw;
+      action->why = "keeps its size: it has not gone within its time";
+    }
+    if (order.step == ResizeStep::kAsk) {
+      label->yields = order.yield;
+      label->size = order.size;
+      action->kind = ActionKind::kResize;
+      action->signal = view_.jobs[index].dlrun;
+      action->why = resize_text(job, learners);
+      allow_requeue(index, action);
+    }
+    return order.step != ResizeStep::kNothing;
   }
 
   void yields(int index, JobLabel* label, Action* action) const {
@@ -217,11 +244,20 @@ class Planner {
     target.licenses =
         tokens_.of_pending(its.licenses, sized, {wants.charge, wants.own_part}, wants.turn ? start->type : job.type,
                            wants.turn ? policy::gpus_of(state_, *start) : 0);
-    if (const auto nodes = policy::node_count(state_, decision_, job, wants,
+    policy::Job submitted = job;  // one that starts at a chosen size is elastic all the same
+    submitted.min_learners = std::min(job.min_learners, seen.label.learners.min);
+    if (const auto nodes = policy::node_count(state_, decision_, submitted, wants,
                                               {seen.label.min_nodes, seen.label.max_nodes}, its.node_gpus)) {
       target.max_nodes = static_cast<uint32_t>(nodes->most);
       target.exact_nodes = nodes->exact;
     }
+    // Slurm may start it as soon as others have given up what it needs, before the next decision.
+    const auto size = sizes_.find(index);
+    const int chosen = size != sizes_.end() ? size->second : seen.label.size ? job.max_learners : 0;
+    const int on_node = its.node_gpus / job.gpus_per_learner;
+    if (!wants.turn && !target.max_nodes && chosen > 0 && on_node > 0 && seen.label.max_nodes > seen.label.min_nodes)
+      target.max_nodes =
+          static_cast<uint32_t>(std::clamp(chosen / on_node, seen.label.min_nodes, seen.label.max_nodes));
     target.site_factor = wants.rank;
     target.unranked_will_do = wants.unranked_will_do;
     target.begin = wants.open ? Begin::kOpen : Begin::kGated;
@@ -249,6 +285,13 @@ class Planner {
   static bool has_returned(JobLabel* label, Action* action) {
     if (!label->yields) return false;
     action->kind = ActionKind::kReturn;
+    if (resizes_itself(*label, action->job)) {
+      action->why = fmt::format("has saved, and starts again with up to {} learners", label->yields->learners);
+      label->shrunk = true;  // its minimum run time was over
+      label->yields.reset();
+      return true;
+    }
+    label->size.reset();
     action->why =
         fmt::format("has yielded to job {} and waits for its next turn", policy::job_name(label->yields->claimant));
     label->shrunk = label->yields->learners > 0;
@@ -336,6 +379,7 @@ class Planner {
   const policy::Grace& grace_;
   const std::vector<Wanted> wanted_;  // by job
   JobTokens tokens_;
+  std::map<int, int> sizes_;        // by job: the learners that it is to have
   std::set<size_t> whole_records_;  // records of job arrays for which an action exists already
   std::vector<Action> actions_;
 };
@@ -364,13 +408,15 @@ const char* action_name(ActionKind kind) {
       return "hold";
     case ActionKind::kRelease:
       return "release";
+    case ActionKind::kResize:
+      return "resize";
   }
   return "?";
 }
 
 std::vector<Action> plan(const ClusterView& view, const observe::Records& records, const policy::Decision& decision,
-                         const policy::Grace& grace) {
-  return Planner(view, records, decision, grace).plan();
+                         const policy::Grace& grace, const std::vector<policy::Resize>& resizes) {
+  return Planner(view, records, decision, grace, resizes).plan();
 }
 
 }  // namespace dl::policyd

@@ -19,6 +19,7 @@
 #include "slurm-plugin/observe/cluster_view.h"
 #include "slurm-plugin/observe/slurm_client.h"
 #include "slurm-plugin/policy/decide.h"
+#include "slurm-plugin/policy/sizes/sizes.h"
 #include "slurm-plugin/policy/wanted.h"
 
 namespace dl::policyd {
@@ -33,6 +34,7 @@ enum class ActionKind {
   kEnd,       // a victim that can neither save nor be requeued is ended, as its user was told at submission
   kReturn,    // a victim has yielded and is back in the queue
   kHold,      // a pending job is held, since its tenant is no longer declared
+  kResize,    // a running job is asked to save and to start again at another size
   kRelease,   // such a job is released, since its tenant is declared again
 };
 const char* action_name(ActionKind kind);  // "charge", "order", ...; a static text
@@ -49,9 +51,11 @@ struct Action {
   std::string why;       // one clause for the log
 };
 
-// `decision` is decide(view.state). The actions are to be carried out in their order: first those that make room, then
-// those that start jobs, last those that keep jobs waiting.
+// `decision` is decide(view.state), and `resizes` those of decide_steadily() (resizing.h). The actions are to be
+// carried out in their order: first those that make room, then those that start jobs, last those that keep jobs
+// waiting.
 std::vector<Action> plan(const observe::ClusterView& view, const observe::Records& records,
-                         const policy::Decision& decision, const policy::Grace& grace);
+                         const policy::Decision& decision, const policy::Grace& grace,
+                         const std::vector<policy::Resize>& resizes = {});
 
 }  // namespace dl::policyd

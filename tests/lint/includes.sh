@@ -53,7 +53,7 @@ slurm-plugin/spank      | common/base common/contract common/site frameworks/. s
 slurm-plugin/policy     | common/base common/contract common/site
 slurm-plugin/job_submit | common/base common/contract common/site frameworks/. slurm-plugin/. slurm-plugin/policy
 slurm-plugin/sim        | common/base common/cli common/json slurm-plugin/policy
-slurm-plugin/observe    | common/base common/contract common/process common/site slurm-plugin/policy
+slurm-plugin/observe    | common/base common/contract common/process common/scaling common/site slurm-plugin/policy
 slurm-plugin/policyd    | common/base common/cli common/json common/site slurm-plugin/policy slurm-plugin/observe
 '
 includes=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | while read -r file; do

@@ -39,6 +39,9 @@ TEST(SiteConfig, reads_every_key) {
     grace = 45
     loop_guard = 4
     pmix = "slurm"
+    [elastic]
+    sizes = "optimiser"
+    interval = "90s"
     [idle]
     after = "1h"
     below = 10
@@ -60,6 +63,8 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_EQ(got->gpus_per_node_by_type.at("h100"), 4);
   EXPECT_FALSE(got->tiers_locked);
   EXPECT_EQ(got->idle.after.count(), 3600);
+  EXPECT_TRUE(got->elastic.optimise);
+  EXPECT_EQ(got->elastic.interval.count(), 90);
   EXPECT_EQ(got->idle.below, 10);
   EXPECT_TRUE(got->idle.lend);
   EXPECT_EQ(got->guaranteed.qos, "normal");
@@ -155,6 +160,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[launcher]\ngrace = 0", "dl.toml:2: launcher.grace: 0", "from 1s to 1h"},
         BadConfig{"[launcher]\nagent_timeout = 0", "dl.toml:2: launcher.agent_timeout: 0", "from 1s to "},
         BadConfig{"[idle]\nbelow = 0", "dl.toml:2: idle.below: 0", "from 1"},
+        BadConfig{"[elastic]\nsizes = \"best\"", "dl.toml:2: elastic.sizes", "\"policy\", \"optimiser\""},
+        BadConfig{"[elastic]\ninterval = \"1s\"", "dl.toml:2: elastic.interval", "10s"},
         BadConfig{"[idle]\nafter = \"soon\"", "dl.toml:2: idle.after", "365d"},
         BadConfig{"[idle]\nlends = true", "dl.toml:2: idle.lends: unknown key", "after, below, lend"},
         BadConfig{"[launcher]\npmix = \"none\"", "dl.toml:2: launcher.pmix: 'none'", "\"dlrun\", \"slurm\""},

@@ -177,6 +177,7 @@ TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
     comment.state = JobState::kHalted;
     comment.attempt = 3;
     comment.step = 120;
+    comment.scale = "12:;1/1:250";
     comment.dir = "/home/a b/dl-12";
     comment.reason = "paused: saved at train step 120";
     auto read = parse_comment(format_comment(comment));
@@ -185,6 +186,7 @@ TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
     EXPECT_EQ(read->state, JobState::kHalted);
     EXPECT_EQ(read->attempt, 3);
     EXPECT_EQ(read->step, 120);
+    EXPECT_EQ(read->scale, comment.scale);
     EXPECT_EQ(read->dir, "/home/a b/dl-12");
     EXPECT_EQ(read->reason, comment.reason);
   }

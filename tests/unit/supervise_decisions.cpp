@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <tuple>
 
 #include "common/contract/checkpoint_interval.h"
 #include "common/contract/exit_codes.h"
@@ -276,6 +277,26 @@ TEST(NoticeTest, GpusThatAreTakenBack) {
   }
 }
 
+TEST(NoticeTest, AJobThatYieldsToItselfIsResized) {
+  for (const auto& [id, number, cause] : {std::tuple{"17", "17", StopCause::kResize},
+                                          {"5_7", "21", StopCause::kYield},
+                                          {"18", "18", StopCause::kYield},
+                                          {"5_7", "17", StopCause::kResize}}) {
+    NoticeInput input;
+    input.signal = SIGUSR2;
+    input.now_ms = input.signal_ms = 1'789'000'000'000;
+    slurm_cli::JobInfo job;
+    job.state = "RUNNING";
+    job.job_id = id;
+    job.number = number;
+    job.admin_comment = "dl:1 tenant=nlp yields=17@1789000060:4 size=4@1788000000";
+    input.job = job;
+    const NoticeReading reading = read_notice(input);
+    EXPECT_EQ(reading.kind, NoticeReading::Kind::kStop);
+    EXPECT_EQ(reading.cause, cause) << id;
+  }
+}
+
 Event event(int attempt, JobState state, std::optional<int64_t> step = {}) {
   Event e;
   e.attempt = attempt;
@@ -400,6 +421,7 @@ TEST(RestartPolicyTest, Table) {
       {"time limit without checkpoints", stopped(StopCause::kTimeLimit, false, -1), limits(0, 0, 0, false, true),
        Action::kFail, kExitNotSaved},
       {"gives way, saved", stopped(StopCause::kYield, true), limits(0, 0, 0, true, true), Action::kRequeue, kExitSaved},
+      {"resized, saved", stopped(StopCause::kResize, true), limits(0, 0, 0, true, true), Action::kRequeue, kExitSaved},
       {"gives way once more before it got any further", stopped(StopCause::kYield, false), limits(0, 0, 5, true, true),
        Action::kRequeue, kExitNotSaved},
       {"gives way, cannot be put back", stopped(StopCause::kYield, true), limits(0, 0, 0, true, false),

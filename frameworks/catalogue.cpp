@@ -29,7 +29,8 @@ Result<std::string> read_entry_file(const std::string& path) {
   if (!fd) return errno_error(path, errno);
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) return errno_error(path, errno);
-  if (!S_ISREG(status.st_mode)) return Error{Errc::kInvalid, path + ": not a regular file"};
+  if (!S_ISREG(status.st_mode))
+    return Error{Errc::kInvalid, path + ": not a regular file; allowed: a file NAME.toml, not a folder or a device"};
   std::string text;
   char buffer[8192];
   for (;;) {
@@ -39,7 +40,8 @@ Result<std::string> read_entry_file(const std::string& path) {
     if (got == 0) return text;
     text.append(buffer, static_cast<size_t>(got));
     if (text.size() > kMaxFileBytes) {
-      return Error{Errc::kInvalid, path + ": longer than " + format_bytes(kMaxFileBytes) + ", which no entry may be"};
+      return Error{Errc::kInvalid, path + ": longer than an entry of the catalogue may be; allowed: up to " +
+                                       format_bytes(kMaxFileBytes)};
     }
   }
 }
@@ -68,7 +70,8 @@ Result<std::vector<std::string>> list_entry_files(const std::string& folder) {
     if (!is_entry_name(item->d_name)) continue;
     names.emplace_back(item->d_name);
     if (names.size() > kMaxFiles) {
-      return Error{Errc::kInvalid, folder + ": more than " + std::to_string(kMaxFiles) + " entries"};
+      return Error{Errc::kInvalid, folder + ": has more than " + std::to_string(kMaxFiles) +
+                                       " entries; allowed: up to that many files NAME.toml"};
     }
   }
   std::sort(names.begin(), names.end());
@@ -130,7 +133,7 @@ Result<Catalogue::Choice> Catalogue::choose(const FrameworkRef& ref) const {
       known += (known.empty() ? "" : ", ") + item.first;
       names.push_back(item.first);
     }
-    if (known.empty()) known = "none, the catalogue is empty";
+    if (known.empty()) known = "none, since the catalogue is empty";
     return Error{Errc::kNotFound, "'" + printable(ref.name) + "' is not a known framework; known: " + known +
                                       did_you_mean(ref.name, names)};
   }

@@ -44,11 +44,12 @@ class TableReader {
     if (node == nullptr) return {};
     const auto value = node->value_exact<std::string>();
     if (!value) return fault(*node, key, "must be a text in quotation marks");
-    if (value->size() > kMaxText) return fault(*node, key, "is longer than " + std::to_string(kMaxText) + " bytes");
+    if (value->size() > kMaxText)
+      return fault(*node, key, "is longer than " + std::to_string(kMaxText) + " bytes; allowed: up to that length");
     for (const char c : *value) {
       const auto byte = static_cast<unsigned char>(c);
       if ((byte < 0x20 && !(lines && (c == '\n' || c == '\t'))) || byte == 0x7f) {
-        return fault(*node, key, "holds a control character");
+        return fault(*node, key, "holds a control character; allowed: printable text");
       }
     }
     *out = *value;
@@ -108,16 +109,21 @@ Status read_environment(TableReader* reader, const FrameworkEntry& entry, std::m
   if (node == nullptr) return {};
   const toml::table* table = node->as_table();
   if (table == nullptr) return reader->fault(*node, "environment", "must be a table of NAME = \"value\"");
-  if (table->size() > kMaxVariables) return reader->fault(*node, "environment", "has more than 256 variables");
+  if (table->size() > kMaxVariables)
+    return reader->fault(*node, "environment",
+                         "has " + std::to_string(table->size()) + " variables; allowed: up to 256");
   for (const auto& [key, item] : *table) {
     const std::string name(key.str());
     const auto value = item.value_exact<std::string>();
     if (!is_variable_name(name)) {
-      return reader->fault(item, "environment." + printable(name), "is not the name of an environment variable");
+      return reader->fault(
+          item, "environment." + printable(name),
+          "is not the name of an environment variable; allowed: letters, digits and _, not beginning with a digit");
     }
     if (!value) return reader->fault(item, "environment." + name, "must be a text in quotation marks");
     if (value->size() > kMaxText || value->find('\0') != std::string::npos) {
-      return reader->fault(item, "environment." + name, "is longer than 4096 bytes, or holds a zero byte");
+      return reader->fault(item, "environment." + name,
+                           "is longer than 4096 bytes, or holds a zero byte; allowed: up to 4096 bytes of text");
     }
     const Status known = check_placeholders(*value);
     if (!known) return reader->fault(item, "environment." + name, known.error().text);
@@ -150,7 +156,7 @@ Status read_families(TableReader* reader, FrameworkEntry* entry) {
                                " is not an environment family; allowed: " + allowed);
     }
     if (std::find(entry->families.begin(), entry->families.end(), *value) != entry->families.end()) {
-      return reader->fault(item, "families", "'" + *value + "' stands there twice");
+      return reader->fault(item, "families", "'" + *value + "' is listed twice; allowed: once");
     }
     entry->families.push_back(*value);
   }
@@ -161,7 +167,8 @@ Status read_version(const toml::table& table, const std::string& file, Framework
   TableReader reader(table, file, "versions.");
   FrameworkVersion version;
   const toml::node* name = reader.get("version");
-  if (name == nullptr) return reader.fault(table, "version", "is missing");
+  if (name == nullptr)
+    return reader.fault(table, "version", "is missing; needed: version = \"...\" in each [[versions]]");
   DL_TRY(reader.text("version", false, &version.version));
   if (!is_plain_name(version.version)) {
     return reader.fault(
@@ -170,7 +177,7 @@ Status read_version(const toml::table& table, const std::string& file, Framework
   }
   for (const FrameworkVersion& other : entry->versions) {
     if (other.version == version.version) {
-      return reader.fault(*name, "version", "'" + version.version + "' stands there twice");
+      return reader.fault(*name, "version", "'" + version.version + "' is listed twice; allowed: once");
     }
   }
   DL_TRY(reader.boolean("hidden", &version.hidden));
@@ -187,7 +194,8 @@ Status read_versions(TableReader* reader, FrameworkEntry* entry) {
   if (node == nullptr) return {};
   const toml::array* list = node->as_array();
   if (list == nullptr) return reader->fault(*node, "versions", "must be tables, each headed [[versions]]");
-  if (list->size() > kMaxVersions) return reader->fault(*node, "versions", "has more than 256 items");
+  if (list->size() > kMaxVersions)
+    return reader->fault(*node, "versions", "has " + std::to_string(list->size()) + " items; allowed: up to 256");
   for (const toml::node& item : *list) {
     const toml::table* table = item.as_table();
     if (table == nullptr) return reader->fault(item, "versions", "must be tables, each headed [[versions]]");
@@ -214,7 +222,9 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
 
   // This bounds the depth of dotted keys, because the stacks of slurmctld's threads are small.
   for (const std::string& line : split(text, '\n')) {
-    if (line.size() > kMaxLine) return Error{Errc::kInvalid, file_name + ": a line is longer than 8192 bytes"};
+    if (line.size() > kMaxLine)
+      return Error{Errc::kInvalid, file_name + ": a line is longer than 8192 bytes: '" + printable(line.substr(0, 40)) +
+                                       "...'; allowed: shorter lines"};
   }
   DL_TRY_ASSIGN(const toml::table table, parse_toml(text, file_name));
   TableReader reader(table, file_name, "");
@@ -241,7 +251,9 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
 
   if (entry.versions.empty()) {
     if (const toml::node* node = table.get("default_version")) {
-      return reader.fault(*node, "default_version", "is given, but there are no [[versions]]");
+      return reader.fault(
+          *node, "default_version",
+          "is given, but the entry has no [[versions]]; allowed: a table [[versions]] with it, or no default_version");
     }
     return entry;
   }
@@ -251,7 +263,8 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
   });
   if (!found) {
     return reader.fault(*table.get("default_version"), "default_version",
-                        "'" + printable(entry.default_version) + "' is not one of the [[versions]]");
+                        "'" + printable(entry.default_version) +
+                            "' is the version of none of the [[versions]]; allowed: one that they list");
   }
   return entry;
 }

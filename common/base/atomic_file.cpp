@@ -68,7 +68,8 @@ Result<std::string> read_small_file(const std::string& path, size_t max_bytes) {
   if (!fd) return errno_error("open " + path, errno);
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return errno_error("stat " + path, errno);
-  if (!S_ISREG(status.st_mode)) return Error{Errc::kInvalid, path + ": not a regular file"};
+  if (!S_ISREG(status.st_mode))
+    return Error{Errc::kInvalid, path + ": not a regular file, but a folder, a device or the like"};
   std::string content;
   char buffer[16384];
   for (;;) {
@@ -78,7 +79,8 @@ Result<std::string> read_small_file(const std::string& path, size_t max_bytes) {
     if (n == 0) return content;
     content.append(buffer, static_cast<size_t>(n));
     if (content.size() > max_bytes)
-      return Error{Errc::kInvalid, fmt::format("{}: larger than {} bytes", path, max_bytes)};
+      return Error{Errc::kInvalid,
+                   fmt::format("{}: larger than {} bytes, the most that is read of this file", path, max_bytes)};
   }
 }
 

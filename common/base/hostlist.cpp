@@ -40,24 +40,29 @@ Result<std::vector<std::string>> expand_brackets(std::string_view inside, size_t
     const size_t dash = part.find('-');
     if (dash == std::string::npos) {
       if (part.empty() || !std::all_of(part.begin(), part.end(), is_name_char)) {
-        return fault(item, "has an empty or odd part in its brackets");
+        return fault(item,
+                     "has a part in its brackets that is neither a number nor a range; allowed: NUMBER or "
+                     "NUMBER-NUMBER, as in node[1-3,7]");
       }
       texts.push_back(part);
     } else {
       const std::string low = part.substr(0, dash);
       const std::string high = part.substr(dash + 1);
       if (!all_digits(low) || !all_digits(high) || low.size() > kMaxDigits || high.size() > kMaxDigits) {
-        return fault(item, "has a range that is not NUMBER-NUMBER in its brackets");
+        return fault(item, "has a range in its brackets that is malformed; allowed: NUMBER-NUMBER, as in node[1-3,7]");
       }
       const uint64_t from = std::stoull(low);
       const uint64_t to = std::stoull(high);
-      if (from > to) return fault(item, "has a falling range in its brackets");
-      if (to - from >= room || texts.size() + (to - from) >= room) return fault(item, "means too many hosts");
+      if (from > to)
+        return fault(item,
+                     "has a range in its brackets that falls; allowed: the smaller number first, as in node[1-3]");
+      if (to - from >= room || texts.size() + (to - from) >= room)
+        return fault(item, "names too many hosts; allowed: a shorter list");
       for (uint64_t n = from; n <= to; ++n) texts.push_back(padded(n, low.size()));
     }
-    if (texts.size() > room) return fault(item, "means too many hosts");
+    if (texts.size() > room) return fault(item, "names too many hosts; allowed: a shorter list");
   }
-  if (texts.empty()) return fault(item, "has empty brackets");
+  if (texts.empty()) return fault(item, "has empty brackets; allowed: numbers and ranges, as in node[1-3,7]");
   return texts;
 }
 
@@ -74,7 +79,8 @@ Status expand_item(std::string_view item, size_t max_hosts, std::vector<std::str
     for (std::string& head : heads) head += literal;
     if (open == std::string_view::npos) break;
     const size_t close = item.find(']', open);
-    if (close == std::string_view::npos) return fault(item, "has a bracket that is not closed");
+    if (close == std::string_view::npos)
+      return fault(item, "has a bracket that is not closed; allowed: brackets in pairs, as in node[1-3,7]");
     const size_t room = (max_hosts - names->size()) / heads.size();
     DL_TRY_ASSIGN(const std::vector<std::string> tails,
                   expand_brackets(item.substr(open + 1, close - open - 1), room, item));
@@ -82,7 +88,8 @@ Status expand_item(std::string_view item, size_t max_hosts, std::vector<std::str
     product.reserve(heads.size() * tails.size());
     for (const std::string& head : heads) {
       for (const std::string& tail : tails) {
-        if (head.size() + tail.size() > kMaxName) return fault(item, "means a name of more than 255 characters");
+        if (head.size() + tail.size() > kMaxName)
+          return fault(item, "names a host with more than 255 characters; allowed: up to 255");
         product.push_back(head + tail);
       }
     }
@@ -91,9 +98,9 @@ Status expand_item(std::string_view item, size_t max_hosts, std::vector<std::str
   }
   for (std::string& name : heads) {
     if (name.empty() || name.size() > kMaxName || !(is_name_char(name[0]) && name[0] != '-' && name[0] != '.')) {
-      return fault(item, "is not a host name: it must start with a letter or digit and have 1 to 255 characters");
+      return fault(item, "is not a host name; allowed: 1 to 255 characters, the first a letter or digit");
     }
-    if (names->size() >= max_hosts) return fault(item, "means too many hosts");
+    if (names->size() >= max_hosts) return fault(item, "names too many hosts; allowed: a shorter list");
     names->push_back(std::move(name));
   }
   return {};
@@ -114,7 +121,8 @@ Cut cut_name(const std::string& name) {
 }  // namespace
 
 Result<std::vector<std::string>> expand_hostlist(std::string_view text, size_t max_hosts) {
-  if (text.size() > kMaxText) return Error{Errc::kInvalid, "the list of hosts is longer than 4 MiB"};
+  if (text.size() > kMaxText)
+    return Error{Errc::kInvalid, "the list of hosts is longer than 4 MiB; allowed: up to 4 MiB"};
   std::vector<std::string> names;
   if (text.empty()) return names;
   size_t start = 0;
@@ -123,9 +131,11 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text, size_t m
     const char c = i < text.size() ? text[i] : ',';
     if (c == '[') ++depth;
     if (c == ']') --depth;
-    if (depth < 0 || depth > 1) return fault(text, "has brackets that do not match");
+    if (depth < 0 || depth > 1)
+      return fault(text,
+                   "has brackets that do not match; allowed: brackets in pairs, not one in another, as in node[1-3,7]");
     if (c != ',' || (depth > 0 && i < text.size())) continue;
-    if (i == start) return fault(text, "has an empty host name");
+    if (i == start) return fault(text, "has an empty host name; allowed: names with one comma between two of them");
     DL_TRY(expand_item(text.substr(start, i - start), max_hosts, &names));
     start = i + 1;
   }
@@ -171,7 +181,8 @@ std::string compress_hostlist(const std::vector<std::string>& names) {
 
 Result<std::vector<int>> expand_counts(std::string_view text, size_t count) {
   constexpr int64_t kMaxValue = 1000000;
-  if (text.size() > kMaxText) return Error{Errc::kInvalid, "the list of counts is longer than 4 MiB"};
+  if (text.size() > kMaxText)
+    return Error{Errc::kInvalid, "the list of counts is longer than 4 MiB; allowed: up to 4 MiB"};
   std::vector<int> counts;
   for (const std::string& part : split(text, ',')) {
     std::string_view number(part);
@@ -184,12 +195,13 @@ Result<std::vector<int>> expand_counts(std::string_view text, size_t count) {
     }
     DL_TRY_ASSIGN(const int64_t value, parse_int(number, 0, kMaxValue));
     if (counts.size() + static_cast<size_t>(times) > count) {
-      return fault(text, "has more than " + std::to_string(count) + " counts, one for each node");
+      return fault(text, "has too many counts; allowed: " + std::to_string(count) + ", one for each node");
     }
     counts.insert(counts.end(), static_cast<size_t>(times), static_cast<int>(value));
   }
   if (counts.size() != count)
-    return fault(text, "does not have " + std::to_string(count) + " counts, one for each node");
+    return fault(text, "has " + std::to_string(counts.size()) + " counts; allowed: " + std::to_string(count) +
+                           ", one for each node");
   return counts;
 }
 

@@ -32,7 +32,8 @@ Result<std::string> program_beside(const std::string& program, const std::string
   const std::string folder = program.substr(0, program.rfind('/'));
   for (const std::string& place : {folder + "/" + name, folder + "/../" + room + "/" + name})
     if (::access(place.c_str(), X_OK) == 0) return place;
-  return Error{Errc::kNotFound, name + " was not found in " + folder};
+  return Error{Errc::kNotFound, name + " was not found in " + folder +
+                                    "; install slurm-dl as a whole, so that its programs lie together"};
 }
 
 }  // namespace dl

@@ -336,19 +336,24 @@ Status CommandLine::check() const {
     std::string first;
     for (const std::string& name : names) {
       if (!given(name)) continue;
-      if (!first.empty()) return Error{Errc::kConflict, fmt::format("{} and {} exclude one another", first, name)};
+      if (!first.empty())
+        return Error{Errc::kConflict, fmt::format("{} and {} exclude one another; allowed: one of them", first, name)};
       first = name;
     }
-    if (first.empty()) return Error{Errc::kInvalid, fmt::format("one of {} is required", join(names, ", "))};
+    if (first.empty())
+      return Error{Errc::kInvalid,
+                   fmt::format("one of {} is required; allowed: exactly one of them", join(names, ", "))};
   }
   for (const auto* rows : {&arguments_, &options_}) {
     for (const auto& row : *rows) {
       if (row->required_ && !row->given_) return Error{Errc::kInvalid, row->name() + " is required"};
       if (!row->given_) continue;
       if (!row->needs_.empty() && !given(row->needs_))
-        return Error{Errc::kConflict, fmt::format("{} needs {}", row->name(), row->needs_)};
+        return Error{Errc::kConflict,
+                     fmt::format("{0} needs {1}; add {1}, or leave {0} out", row->name(), row->needs_)};
       if (!row->excludes_.empty() && given(row->excludes_))
-        return Error{Errc::kConflict, fmt::format("{} and {} exclude one another", row->name(), row->excludes_)};
+        return Error{Errc::kConflict,
+                     fmt::format("{} and {} exclude one another; allowed: one of them", row->name(), row->excludes_)};
     }
   }
   return {};

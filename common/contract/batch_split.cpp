@@ -65,7 +65,7 @@ Result<BatchSplit> split_batch(const BatchRange& range, int learners, int64_t ta
   const int64_t low = std::max(range.smallest(), divide_up(learners, range.multiple) * range.multiple);
   if (low > high) {
     DL_TRY(check_batch(range, {learners, learners}));
-    return Error{Errc::kInternal, "no batch of " + format_batch(range) + " is large enough"};
+    return Error{Errc::kInternal, "no batch of the range " + format_batch(range) + " has a sample for each learner"};
   }
   target = std::clamp(target, low, high);
   if (const auto even = even_split(range, learners, low, target)) return *even;

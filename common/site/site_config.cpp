@@ -55,7 +55,7 @@ Status set_partition(const toml::node& node, std::string* out) {
 Status set_tier_target(const toml::node& node, std::string_view key, TierTarget* target) {
   DL_TRY(key == "qos" ? set_name(node, "QOS", &target->qos) : set_partition(node, &target->partition));
   if (!target->qos.empty() && !target->partition.empty())
-    return Error{Errc::kConflict, "the tier has a qos and a partition; allowed: one of the two"};
+    return Error{Errc::kConflict, "the tier names both a qos and a partition; allowed: one of the two"};
   return {};
 }
 
@@ -356,7 +356,9 @@ Result<std::string> read_regular_file(const std::string& path) {
   if (!fd) return errno_error("open " + printable(path, 200), errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return errno_error("stat " + printable(path, 200), errno);
-  if (!S_ISREG(info.st_mode)) return Error{Errc::kInvalid, printable(path, 200) + ": is not a regular file"};
+  if (!S_ISREG(info.st_mode))
+    return Error{Errc::kInvalid,
+                 printable(path, 200) + ": is not a regular file; allowed: a file, not a folder or a device"};
   std::string text;
   std::array<char, 16384> buffer{};
   for (;;) {
@@ -366,8 +368,8 @@ Result<std::string> read_regular_file(const std::string& path) {
     if (n == 0) return text;
     text.append(buffer.data(), static_cast<size_t>(n));
     if (text.size() > kMaxFileBytes)
-      return Error{Errc::kInvalid,
-                   fmt::format("{}: is longer than {}", printable(path, 200), format_bytes(kMaxFileBytes))};
+      return Error{Errc::kInvalid, fmt::format("{}: the file is longer than {}, the most that is allowed",
+                                               printable(path, 200), format_bytes(kMaxFileBytes))};
   }
 }
 
@@ -401,7 +403,8 @@ bool slurm_conf_is_handed_out() {
 
 Result<SiteConfig> parse_site_config(const std::string& text, const std::string& name) {
   if (text.size() > kMaxFileBytes)
-    return Error{Errc::kInvalid, fmt::format("{}: is longer than {}", name, format_bytes(kMaxFileBytes))};
+    return Error{Errc::kInvalid, fmt::format("{}: the file is longer than {}, the most that is allowed", name,
+                                             format_bytes(kMaxFileBytes))};
   DL_TRY(check_lines(text, name));
   DL_TRY_ASSIGN(const toml::table table, parse_toml(text, name));
   SiteConfig config;

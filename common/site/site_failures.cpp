@@ -84,7 +84,11 @@ Result<FailureRow> read_row(const toml::table& table, const std::string& file) {
     if (Status set = known->set(node, &row); !set) return place(node, file, full, std::move(set).error());
   }
   if (row.pattern.empty() || row.name.empty())
-    return place(table, file, "failure", Error{Errc::kInvalid, "needs a pattern and a class"});
+    return place(
+        table, file, "failure",
+        Error{
+            Errc::kInvalid,
+            "needs a pattern and a class; allowed: both, such as pattern = \"link is down\" and class = \"network\""});
   return row;
 }
 

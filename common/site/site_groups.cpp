@@ -40,7 +40,9 @@ Status check_below(const std::string& what, const SiteGpus& quota, const std::st
   size_t steps = 0;
   for (const SiteGroup* group = find(config, above); group != nullptr; group = find(config, group->parent)) {
     if (++steps > config.groups.size())
-      return Error{Errc::kInvalid, what + " lies in a group that lies in itself; allowed: parents that end somewhere"};
+      return Error{Errc::kInvalid, what + " lies in group '" + group->name +
+                                       "', whose parents lead back to a group below them; allowed: parents that lead "
+                                       "to a group without a parent"};
     if (quota.any > 0 && !group->quota.by_type.empty())
       return Error{
           Errc::kInvalid,
@@ -71,10 +73,11 @@ Status check_site_groups(const std::string& file, const SiteConfig& config) {
   };
   for (const SiteGroup& group : config.groups) {
     if (!group.parent.empty() && find(config, group.parent) == nullptr)
-      return in_file(Error{
-          Errc::kInvalid, fmt::format("tenant_groups.{}.parent: group '{}' is not there; allowed: a group with a table "
-                                      "[tenant_groups.NAME] of its own",
-                                      group.name, printable(group.parent))});
+      return in_file(
+          Error{Errc::kInvalid,
+                fmt::format("tenant_groups.{}.parent: group '{}' is not declared; allowed: a group with a table "
+                            "[tenant_groups.NAME] of its own",
+                            group.name, printable(group.parent))});
     DL_TRY(in_file(check_below("tenant_groups." + group.name, group.quota, group.parent, config)));
   }
   for (const SiteTenant& tenant : config.tenants)

@@ -94,8 +94,9 @@ TEST(CommandLine, EachMistakeIsNamed) {
   EXPECT_EQ(said({"--dir=--", "7"}), "");
   EXPECT_EQ(said({"7", "--json=yes"}), "! --json takes no value");
   EXPECT_EQ(said({"7", "--dir", "a", "--dir", "b"}), "! --dir is given twice; allowed: once");
-  EXPECT_EQ(said({"7", "--maybe", "x"}), "! --maybe needs --dir");
-  EXPECT_EQ(said({"7", "--dir", "a", "--maybe", "x", "-j"}), "! --maybe and --json exclude one another");
+  EXPECT_EQ(said({"7", "--maybe", "x"}), "! --maybe needs --dir; add --dir, or leave --maybe out");
+  EXPECT_EQ(said({"7", "--dir", "a", "--maybe", "x", "-j"}),
+            "! --maybe and --json exclude one another; allowed: one of them");
   EXPECT_EQ(said({"7", "--form", "xml"}), "! --form: 'xml' is not allowed; allowed: csv, json");
 }
 
@@ -176,9 +177,10 @@ TEST(CommandLine, SubcommandsHaveOptionsOfTheirOwn) {
   EXPECT_EQ(parse({"pause", "7"}, &json, &ran), "tool pause: '7' is one argument too many\nTry 'tool pause --help'.\n");
   const std::string help = parse({"export", "--help"}, &json, &ran);
   EXPECT_NE(help.find("\nOne of --a, --b is required.\n"), std::string::npos) << help;
-  EXPECT_EQ(parse({"export"}, &json, &ran), "tool export: one of --a, --b is required\nTry 'tool export --help'.\n");
+  EXPECT_EQ(parse({"export"}, &json, &ran),
+            "tool export: one of --a, --b is required; allowed: exactly one of them\nTry 'tool export --help'.\n");
   EXPECT_EQ(parse({"export", "--a", "x", "--b", "y"}, &json, &ran),
-            "tool export: --a and --b exclude one another\nTry 'tool export --help'.\n");
+            "tool export: --a and --b exclude one another; allowed: one of them\nTry 'tool export --help'.\n");
   CommandLine optional("tool", "");
   optional.subcommand("pause", "stop");
   const char* words[] = {"tool", "paus"};

@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[nodes.types]\na100 = 0", "dl.toml:2: nodes.types.a100: 0", "from 1"},
         BadConfig{"[nodes.types]\n\"a b\" = 1", "dl.toml:2: nodes.types.a b: unknown key", "*"},
         BadConfig{"[tiers.borrow]\nqos = \"a\"\npartition = \"b\"",
-                  "dl.toml:2: tiers.borrow.qos: the tier has a qos and", "one of the two"},
+                  "dl.toml:2: tiers.borrow.qos: the tier names both a qos and", "one of the two"},
         BadConfig{"[tiers]\nlocked = 1", "dl.toml:2: tiers.locked: 1", "true, false"},
         BadConfig{"[tiers.borrow]\nqos = \"a b\"", "dl.toml:2: tiers.borrow.qos: 'a b'", "QOS"},
         BadConfig{"[tiers.borrow]\npartition = \"a,,b\"", "dl.toml:2: tiers.borrow.partition: 'a,,b'", "commas"},

@@ -140,18 +140,22 @@ TEST(Catalogue, BadEntriesNameFileLineAndKey) {
       {"ports = -1", "d/x.toml:1: ports: must be a number from 0 to 64"},
       {"ports = 65", "d/x.toml:1: ports: must be a number from 0 to 64"},
       {"ports = \"2\"", "d/x.toml:1: ports: must be a number from 0 to 64"},
-      {"families = [\"torch\", \"torch\"]", "d/x.toml:1: families: 'torch' stands there twice"},
-      {"default_version = \"1\"", "d/x.toml:1: default_version: is given, but there are no [[versions]]"},
+      {"families = [\"torch\", \"torch\"]", "d/x.toml:1: families: 'torch' is listed twice; allowed: once"},
+      {"default_version = \"1\"",
+       "d/x.toml:1: default_version: is given, but the entry has no [[versions]]; allowed: a table [[versions]] with "
+       "it, or no default_version"},
       {"default_version = \"2\"\n[[versions]]\nversion = \"1\"",
-       "d/x.toml:1: default_version: '2' is not one of the [[versions]]"},
-      {"[[versions]]\nhidden = true", "d/x.toml:1: versions.version: is missing"},
+       "d/x.toml:1: default_version: '2' is the version of none of the [[versions]]; allowed: one that they list"},
+      {"[[versions]]\nhidden = true",
+       "d/x.toml:1: versions.version: is missing; needed: version = \"...\" in each [[versions]]"},
       {"[[versions]]\nversion = \"a b\"",
        "d/x.toml:2: versions.version: 'a b' is not a plain name; allowed: 1 to 64 of A-Z a-z 0-9 . _ + -"},
       {"[[versions]]\nversion = \"1\"\n[[versions]]\nversion = \"1\"",
-       "d/x.toml:4: versions.version: '1' stands there twice"},
+       "d/x.toml:4: versions.version: '1' is listed twice; allowed: once"},
       {"[[versions]]\nversion = \"1\"\nhidden = \"no\"", "d/x.toml:3: versions.hidden: must be true or false"},
       {"[[versions]]\nversion = \"1\"\nenvironment = { \"A=B\" = \"x\" }",
-       "d/x.toml:3: versions.environment.A=B: is not the name of an environment variable"},
+       "d/x.toml:3: versions.environment.A=B: is not the name of an environment variable; allowed: letters, digits and "
+       "_, not beginning with a digit"},
       {"[[versions]]\nversion = \"1\"\nenvironment = { A = 1 }",
        "d/x.toml:3: versions.environment.A: must be a text in quotation marks"},
       {"[[versions]]\nversion = \"1\"\nactivat = \"x\"",
@@ -163,7 +167,7 @@ TEST(Catalogue, BadEntriesNameFileLineAndKey) {
        "families"},
       {"hold_ports = 1", "d/x.toml:1: hold_ports: must be true or false"},
       {"versions = [1]", "d/x.toml:1: versions: must be tables, each headed [[versions]]"},
-      {"summary = \"a\\u0007b\"", "d/x.toml:1: summary: holds a control character"},
+      {"summary = \"a\\u0007b\"", "d/x.toml:1: summary: holds a control character; allowed: printable text"},
   };
   for (const auto& item : cases) {
     auto entry = Catalogue::parse_entry(item.text, "d/x.toml");
@@ -214,7 +218,7 @@ TEST(Catalogue, ChoosesVersions) {
   EXPECT_EQ(catalogue->choose({"torch", ""}).error().text, "'torch' is not a known framework; known: any, t");
   EXPECT_EQ(catalogue->choose({"torch", ""}).error().code, Errc::kNotFound);
   EXPECT_EQ(Catalogue().choose({"x\n", ""}).error().text,
-            "'x\\x0a' is not a known framework; known: none, the catalogue is empty");
+            "'x\\x0a' is not a known framework; known: none, since the catalogue is empty");
 }
 
 }  // namespace

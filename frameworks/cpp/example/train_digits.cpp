@@ -43,7 +43,7 @@ class Sum {
     const std::string peers = variable("DL_PEERS", "");
     if (size == 1) return;
     if (peers.empty()) {
-      std::fputs("DL_PEERS is not set: start it by dlrun --framework cpp\n", stderr);
+      std::fputs("DL_PEERS is not set: start this program with dlrun --framework cpp -- ./train_digits\n", stderr);
       std::exit(2);
     }
     const std::string first = peers.substr(0, peers.find(','));
@@ -90,7 +90,7 @@ class Sum {
     for (size_t done = 0; done < bytes;) {
       char* at = static_cast<char*>(data) + done;
       const ssize_t n = out ? ::send(fd, at, bytes - done, MSG_NOSIGNAL) : ::recv(fd, at, bytes - done, 0);
-      if (n <= 0) fail("another learner is gone");
+      if (n <= 0) fail("another learner has closed its connection");
       done += static_cast<size_t>(n);
     }
   }
@@ -99,7 +99,7 @@ class Sum {
     addrinfo hints{}, *found = nullptr;
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV | AI_PASSIVE;
-    if (::getaddrinfo(host, port.c_str(), &hints, &found) != 0) fail("the address of learner 0");
+    if (::getaddrinfo(host, port.c_str(), &hints, &found) != 0) fail("find the address of learner 0, port " + port);
     return found;
   }
 
@@ -109,12 +109,12 @@ class Sum {
     // The agent holds the port; with this option the learner can bind to it all the same.
     ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (::bind(listener, address->ai_addr, address->ai_addrlen) != 0 || ::listen(listener, size) != 0)
-      fail("port " + port);
+      fail("listen on port " + port);
     ::freeaddrinfo(address);
     connections_.assign(static_cast<size_t>(size) - 1, -1);
     for (int open = 1; open < size;) {
       const int fd = ::accept(listener, nullptr, nullptr);
-      if (fd < 0) fail("accept");
+      if (fd < 0) fail("accept the connection of a learner");
       Greeting other;
       const bool whole = ::recv(fd, &other, sizeof other, MSG_WAITALL) == static_cast<ssize_t>(sizeof other);
       const bool known = whole && std::equal(std::begin(other.run), std::end(other.run), greeting(0).run) &&
@@ -140,7 +140,7 @@ class Sum {
         break;
       }
       ::close(fd);
-      if (tries == 600) fail("connect to learner 0");  // after a minute
+      if (tries == 600) fail("connect to learner 0 within a minute");  // after a minute
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     ::freeaddrinfo(address);
@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
       train.push_back(image);
     }
   }
-  if (number == 0 || !file.eof()) fail("the file of digits");
+  if (number == 0 || !file.eof()) fail("read the file of digits to its end");
 
   Sum sum(rank, size);
   std::vector<double> weights(static_cast<size_t>(kDigits) * kPixels, 0.0);

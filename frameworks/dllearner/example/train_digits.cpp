@@ -48,13 +48,15 @@ std::vector<Digit> read_digits(const char* path) {
   std::vector<Digit> digits;
   for (std::string line; std::getline(file, line);) {
     if (line.size() != kPixels + 1 || line[0] < '0' || line[0] > '9')
-      stop(std::string(path) + ": not a line of digits");
+      stop(std::string(path) + ": line " + std::to_string(digits.size() + 1) + " is not a line of digits");
     Digit digit{};
     digit.label = line[0] - '0';
     for (size_t i = 0; i < kPixels; ++i) digit.pixels[i] = static_cast<float>(line[i + 1] - 'a') / 16;
     digits.push_back(digit);
   }
-  if (digits.size() <= kTrained) stop(std::string(path) + ": not found, or too short");
+  if (digits.size() <= kTrained)
+    stop(std::string(path) + ": has " + std::to_string(digits.size()) +
+         " lines of digits, or is missing; needed: more than " + std::to_string(kTrained));
   return digits;
 }
 

@@ -51,15 +51,17 @@ struct FreeTopology {
 
 Status bind_self(const Arguments& arguments) {
   hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return errno_error("read the topology", errno);
+  if (hwloc_topology_init(&raw) != 0) return errno_error("read the CPUs and caches of this node", errno);
   const std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, FreeTopology> topology(raw);
-  if (hwloc_topology_load(raw) != 0) return errno_error("read the topology", errno);
+  if (hwloc_topology_load(raw) != 0) return errno_error("read the CPUs and caches of this node", errno);
   const Bitmap usable = make_bitmap();
-  if (hwloc_get_cpubind(raw, usable.get(), HWLOC_CPUBIND_PROCESS) != 0) return errno_error("ask for the CPUs", errno);
+  if (hwloc_get_cpubind(raw, usable.get(), HWLOC_CPUBIND_PROCESS) != 0)
+    return errno_error("ask the kernel which CPUs this process may use", errno);
   CpuCounts counts;
   counts.slurm = arguments.cpus;
   counts.machine = hwloc_bitmap_weight(hwloc_topology_get_complete_cpuset(raw));
-  if (hwloc_topology_restrict(raw, usable.get(), 0) != 0) return errno_error("take the usable CPUs", errno);
+  if (hwloc_topology_restrict(raw, usable.get(), 0) != 0)
+    return errno_error("leave out the CPUs that this process may not use", errno);
   counts.usable = hwloc_bitmap_weight(hwloc_topology_get_topology_cpuset(raw));
   const int cores = hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_CORE);
   counts.usable_cores = cores > 0 ? cores : counts.usable;
@@ -86,7 +88,9 @@ Status bind_self(const Arguments& arguments) {
 int main(int argc, char** argv) try {
   dl::open_closed_standard_files();
   if (argc < 8 || std::strcmp(argv[6], "--") != 0) {
-    std::fprintf(stderr, "dl-bind: is started by dl-agent; see dlrun(1), --bind\n");
+    std::fprintf(stderr,
+                 "dl-bind: this program is started by dl-agent; ask for it with dlrun --bind=cores or --bind=numa, see "
+                 "dlrun(1)\n");
     return 2;
   }
   const auto arguments = read_arguments(argv);

@@ -20,7 +20,9 @@ Status share_cores(hwloc_topology_t topology, Place place, Share* share) {
   const int failed = hwloc_distrib(topology, &root, 1, parts.data(), count, cores >= 0 ? cores : INT_MAX, 0);
   if (failed == 0) hwloc_bitmap_copy(share->cpus.get(), parts[static_cast<size_t>(place.local_rank)]);
   for (hwloc_bitmap_t part : parts) hwloc_bitmap_free(part);
-  if (failed != 0) return Error{Errc::kUnsupported, "the CPUs of this node could not be divided"};
+  if (failed != 0)
+    return Error{Errc::kUnsupported,
+                 "hwloc could not divide the CPUs of this node among " + count_text(place.local_world_size, "learner")};
   return {};
 }
 
@@ -34,7 +36,8 @@ std::vector<hwloc_obj_t> numa_nodes_with_cpus(hwloc_topology_t topology) {
 
 Status share_numa(hwloc_topology_t topology, Place place, hwloc_const_bitmap_t gpu_cpus, Share* share) {
   const std::vector<hwloc_obj_t> nodes = numa_nodes_with_cpus(topology);
-  if (nodes.empty()) return Error{Errc::kUnsupported, "this node tells of no NUMA nodes"};
+  if (nodes.empty())
+    return Error{Errc::kUnsupported, "hwloc finds no NUMA nodes on this node; allowed: --bind=cores or --bind=none"};
   const auto take = [share](hwloc_obj_t node) {
     hwloc_bitmap_or(share->cpus.get(), share->cpus.get(), node->cpuset);
     hwloc_bitmap_or(share->memory.get(), share->memory.get(), node->nodeset);
@@ -58,10 +61,12 @@ std::string list_of(hwloc_const_bitmap_t bitmap) {
 
 Result<Share> share_of(hwloc_topology_t topology, BindMode mode, Place place, hwloc_const_bitmap_t gpu_cpus) {
   if (place.local_world_size < 1 || place.local_rank < 0 || place.local_rank >= place.local_world_size)
-    return Error{Errc::kInvalid, "rank " + std::to_string(place.local_rank) + " of " +
-                                     count_text(place.local_world_size, "learner") + " on this node is none"};
+    return Error{Errc::kInvalid,
+                 "local rank " + std::to_string(place.local_rank) + " is out of range on this node with " +
+                     count_text(place.local_world_size, "learner") + "; allowed: 0 and more, below that number"};
   hwloc_const_bitmap_t all = hwloc_topology_get_topology_cpuset(topology);
-  if (all == nullptr || hwloc_bitmap_iszero(all) != 0) return Error{Errc::kUnsupported, "this node tells of no CPUs"};
+  if (all == nullptr || hwloc_bitmap_iszero(all) != 0)
+    return Error{Errc::kUnsupported, "hwloc finds no CPUs on this node that the job may use; allowed: --bind=none"};
   Share share{make_bitmap(), make_bitmap()};
   switch (mode) {
     case BindMode::kNone:

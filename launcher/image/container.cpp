@@ -94,12 +94,13 @@ Result<std::vector<std::string>> in_container(const Container& container, const 
   const auto runtime =
       std::find_if(table.begin(), table.end(), [&](const Runtime& row) { return container.runtime == row.name; });
   if (runtime == table.end())
-    return Error{Errc::kUnsupported,
-                 "'" + printable(container.runtime) + "' runs no images; allowed: " + runtime_names()};
+    return Error{Errc::kUnsupported, "'" + printable(container.runtime) +
+                                         "' is not a program that runs images; allowed: " + runtime_names()};
   const std::string program = program_of(*runtime);
   if (program.empty())
     return Error{Errc::kNotFound,
-                 programs_text(*runtime) + ": No such file or directory on this node, which the image needs"};
+                 programs_text(*runtime) +
+                     ": No such file or directory on this node, but the image needs one of these programs"};
 
   Container shown = container;
   std::vector<std::string> wanted = container.binds;

@@ -162,7 +162,8 @@ Result<std::string> find_agent() {
     if (::access(place.c_str(), X_OK) == 0) return place;
     tried += (tried.empty() ? "" : ", ") + place;
   }
-  return Error{Errc::kNotFound, "dl-agent was not found; looked at " + tried};
+  return Error{Errc::kNotFound, "dl-agent was not found at " + tried +
+                                    "; install slurm-dl as a whole, or set DL_AGENT to its absolute path"};
 }
 
 Result<std::string> find_pmix_server(const std::string& agent_path, const std::string& site) {
@@ -170,13 +171,13 @@ Result<std::string> find_pmix_server(const std::string& agent_path, const std::s
   const std::string whose = set != nullptr && *set != '\0' ? set : site;
   if (whose != "dlrun" && whose != "slurm")
     return Error{Errc::kInvalid,
-                 std::string(env::kPmix) + ": '" + printable(whose) + "' is no PMIx server; allowed: dlrun, slurm"};
+                 std::string(env::kPmix) + ": '" + printable(whose) + "' is not a PMIx server; allowed: dlrun, slurm"};
   if (whose == "slurm") return std::string();
   const std::string folder = agent_path.substr(0, agent_path.rfind('/'));
   if (auto found = program_beside(agent_path, "dl-pmix", "pmix")) return found;
   if (set == nullptr || *set == '\0') return std::string();
-  return Error{Errc::kNotFound,
-               std::string(env::kPmix) + "=dlrun: this dlrun was built without libpmix: no " + folder + "/dl-pmix"};
+  return Error{Errc::kNotFound, std::string(env::kPmix) + "=dlrun: this dlrun was built without libpmix, so " + folder +
+                                    "/dl-pmix is missing; allowed: " + env::kPmix + "=slurm"};
 }
 
 Status check_mpi_plugin(const plan::LaunchPlan& plan, const std::string& site) {

@@ -74,8 +74,8 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   if (run.submit && run.request.learners == "auto")
     return fail("--learners: 'auto' takes the GPUs of a job that runs; with --submit say how many: --learners N");
   if (run.debug && (run.submit || run.quiet))
-    return fail(std::string("--debug: has a terminal for learner 0, and so cannot stand with ") +
-                (run.submit ? "--submit; allowed: salloc, then dlrun --debug" : "--quiet"));
+    return fail(std::string("--debug: gives learner 0 the terminal, and so excludes ") +
+                (run.submit ? "--submit; allowed: salloc, then dlrun --debug" : "--quiet; allowed: one of the two"));
   if (run.debug) run.request.restarts = "0";
   if (!grace.empty()) {
     Result<std::chrono::seconds> value = parse_duration(grace);

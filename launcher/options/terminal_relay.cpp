@@ -64,7 +64,7 @@ Status relay_terminal() {
                  "srun --pty bash), or its commands from a file or a pipe"};
   int ends[2];
   UniqueFd terminal(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
-  if (!terminal || ::pipe2(ends, O_CLOEXEC) != 0) return errno_error("make a pipe for the terminal", errno);
+  if (!terminal || ::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe for the terminal", errno);
   UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
   if (::dup2(from.get(), STDIN_FILENO) < 0) return errno_error("give the terminal to learner 0", errno);

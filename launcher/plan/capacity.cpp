@@ -92,7 +92,7 @@ std::string why_no_gpus(const Allocation& allocation, bool not_wanted) {
   const auto& nodes = allocation.nodes;
   if (not_wanted) return "the learners are to have no GPUs";
   if (std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return !node.taken.empty(); }))
-    return "other dlruns of the job have its GPUs";
+    return "other dlruns of the job use its GPUs";
   const bool unknown = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.gpus < 0; });
   return unknown ? "it is not known how many GPUs there are here" : "there are no GPUs here";
 }

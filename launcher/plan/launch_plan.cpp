@@ -188,7 +188,7 @@ void warn_about_request(const PlanInput& input, LaunchPlan* plan) {
 
 Status check_input(const PlanInput& input) {
   if (input.command.empty() || input.command[0].empty()) {
-    return Error{Errc::kInvalid, "no command is given: dlrun [options] -- COMMAND [arguments]"};
+    return Error{Errc::kInvalid, "no command is given; needed: dlrun [options] -- COMMAND [arguments]"};
   }
   if (input.work_dir.empty() || input.work_dir[0] != '/') {
     return Error{Errc::kInternal, "the working directory '" + printable(input.work_dir) + "' is not absolute"};
@@ -351,7 +351,7 @@ Status leave_out(const std::vector<std::string>& nodes, const LaunchPlan& plan, 
     return std::find(nodes.begin(), nodes.end(), node.name) != nodes.end();
   };
   there.erase(std::remove_if(there.begin(), there.end(), left_out), there.end());
-  if (there.empty()) return Error{Errc::kConflict, "no node of the allocation is left"};
+  if (there.empty()) return Error{Errc::kConflict, "no node is left without " + compress_hostlist(nodes)};
   input->allocation.nodes_left_out = true;
   // "As many learners as the job has tasks" still means the number that the job was planned with.
   if (!input->request.learners) input->request.learners = plan.asked;

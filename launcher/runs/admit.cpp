@@ -216,8 +216,11 @@ Result<Admission> admit(const Applicant& applicant, plan::LaunchPlan plan, plan:
     const bool told = term_came != 0 || put_back;
     const auto look = [&](JobBook* book) {
       if (!told) return attempt.look(book);
-      attempt.waits_for = "told to end, so this command is not started; waiting for the other dlruns of the job to end";
-      if (book->runs.empty()) attempt.refused = Error{Errc::kConflict, "told to end while it waited"};
+      attempt.waits_for =
+          "dlrun was told to end, so this command is not started; waiting for the other dlruns of the job to end";
+      if (book->runs.empty())
+        attempt.refused =
+            Error{Errc::kConflict, "this command was told to end while it waited for its turn, and was not started"};
       return false;
     };
     const Outcome outcome = admission.book.change(applicant.start, kPatience, look);
@@ -230,7 +233,9 @@ Result<Admission> admit(const Applicant& applicant, plan::LaunchPlan plan, plan:
     put_back = put_back || attempt.put_back;
     if (attempt.admitted && outcome == Outcome::kNotWritten && !attempt.others.empty()) {
       attempt.admitted = false;
-      attempt.waits_for = "waiting until the list of the job's dlruns can be written: there is no room in /dev/shm";
+      attempt.waits_for =
+          "waiting until the list of the job's dlruns can be written: /dev/shm of this node is full; remove files "
+          "there";
     }
     if (attempt.admitted) {
       if (admission.completed) {
@@ -256,7 +261,8 @@ Result<plan::LaunchPlan> plan_without(const std::vector<std::string>& nodes, con
   using Outcome = BookFile::Outcome;
   DL_TRY(plan::leave_out(nodes, now, &admission->whole));
   DL_TRY_ASSIGN(const plan::LaunchPlan alone, plan::make_plan(admission->whole));
-  Result<plan::LaunchPlan> plan = Error{Errc::kBusy, "another dlrun of the job has the list of them"};
+  Result<plan::LaunchPlan> plan =
+      Error{Errc::kBusy, "another dlrun of the job keeps the list of the job's dlruns locked"};
   const auto look = [&](JobBook* book) {
     std::vector<BookedRun> others;
     for (const BookedRun& run : book->runs)
@@ -272,7 +278,8 @@ Result<plan::LaunchPlan> plan_without(const std::vector<std::string>& nodes, con
     JobBook nobody;
     look(&nobody);
   } else if (outcome == Outcome::kNotWritten) {
-    return Error{Errc::kIo, "the list of the job's dlruns cannot be written: there is no room in /dev/shm"};
+    return Error{Errc::kIo,
+                 "the list of the job's dlruns cannot be written: /dev/shm of this node is full; remove files there"};
   }
   return plan;
 }

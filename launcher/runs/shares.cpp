@@ -83,7 +83,7 @@ std::string obstacle(const plan::LaunchPlan& plan, const plan::LaunchPlan& whole
     if (node.learners > node.servers && node.own_gpus.empty() && all_gpus(node) > 0)
       return "none is free on " + node.name;
   if (whole.gpus_per_learner > 0 && plan.gpus_per_learner == 0)
-    return "those that are free are no even share for its learners";
+    return "the GPUs that are free cannot be divided evenly among its learners";
   return {};
 }
 

@@ -131,7 +131,8 @@ class Reader {
 
   Status read_first(std::string_view line) {
     if (!starts_with(line, "JobId="))
-      return Error{Errc::kInvalid, "scontrol show job: no job but '" + printable(std::string(line), 200) + "'"};
+      return Error{Errc::kInvalid, "scontrol show job: a job begins with JobId=, but this line is '" +
+                                       printable(std::string(line), 200) + "'"};
     return put_words_and_rest(line, "JobName");
   }
 
@@ -267,7 +268,8 @@ std::string array_of(const std::string& job_id) {
 }
 
 Result<std::vector<JobText>> parse_job_texts(std::string_view text) {
-  if (text.size() > kMaxText) return Error{Errc::kInvalid, "scontrol show job: more than 16 MiB"};
+  if (text.size() > kMaxText)
+    return Error{Errc::kInvalid, "scontrol show job: its output is longer than 16 MiB, the most that is read"};
   std::vector<JobText> jobs;
   std::vector<std::string_view> lines;
   const auto finish = [&]() -> Status {
@@ -286,7 +288,7 @@ Result<std::vector<JobText>> parse_job_texts(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   DL_TRY(finish());
-  if (jobs.empty()) return Error{Errc::kInvalid, "scontrol show job: it printed nothing"};
+  if (jobs.empty()) return Error{Errc::kInvalid, "scontrol show job: the command printed nothing"};
   return jobs;
 }
 
@@ -295,7 +297,8 @@ Result<JobText> parse_job_text(std::string_view text, const std::string& job_id)
   const auto is_it = [&](const JobText& job) { return job.value("JobId") == job_id || own_id(job) == job_id; };
   const auto called_so = std::count_if(jobs.begin(), jobs.end(), is_it);
   if (called_so > 1)
-    return Error{Errc::kInvalid, fmt::format("scontrol show job: two jobs are called {}", printable(job_id, 40))};
+    return Error{Errc::kInvalid,
+                 fmt::format("scontrol show job: its output has two jobs with the id {}", printable(job_id, 40))};
   auto found = std::find_if(jobs.rbegin(), jobs.rend(), is_it);
   if (found == jobs.rend())
     found = std::find_if(jobs.rbegin(), jobs.rend(), [&](const JobText& job) { return waits_in(job, job_id); });
@@ -303,7 +306,7 @@ Result<JobText> parse_job_text(std::string_view text, const std::string& job_id)
     found =
         std::find_if(jobs.rbegin(), jobs.rend(), [&](const JobText& job) { return job.value("ArrayJobId") == job_id; });
   if (found == jobs.rend())
-    return Error{Errc::kInvalid, fmt::format("scontrol show job: it said nothing of job {}", printable(job_id, 40))};
+    return Error{Errc::kInvalid, fmt::format("scontrol show job: its output has no job {}", printable(job_id, 40))};
   return std::move(*found);
 }
 

@@ -207,7 +207,9 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
   for (const std::string& line : split(text, '\n')) {
     if (line.empty()) continue;
     std::vector<std::string> fields = split(line, '\x1f');
-    if (fields.size() < kSqueueFields) return Error{Errc::kInvalid, "squeue: not understood"};
+    if (fields.size() < kSqueueFields)
+      return Error{Errc::kInvalid, fmt::format("squeue: the line '{}' has {} fields; needed: {}", printable(line, 100),
+                                               fields.size(), kSqueueFields)};
     JobInfo job;
     job.job_id = fields[0];
     // In "12_[0-3%1]", the part from "%" on is the number of elements that may run at once, and not part of the name.
@@ -277,7 +279,10 @@ Status release_nodes(const std::string& job_id, const std::vector<std::string>& 
                  [&](const std::string& name) { return std::find(nodes.begin(), nodes.end(), name) != nodes.end(); }),
              kept.end());
   if (kept.size() == had) return {};
-  if (kept.empty()) return Error{Errc::kInvalid, "a job keeps at least one node"};
+  if (kept.empty())
+    return Error{Errc::kInvalid,
+                 fmt::format("job {} cannot give back all its nodes ({}); allowed: to keep at least one", job_id,
+                             job.node_list)};
   // When sizes change, scontrol reads an element's name only up to the '_' (slurm_atoul in update_job.c), and refuses a
   // number that names an array. So the element whose number is also the array's is given by its name, all others by
   // number.
@@ -333,7 +338,8 @@ std::chrono::seconds requeue_delay() {
 Result<Version> parse_version(const std::string& text) {
   size_t blank = text.rfind(' ');
   std::vector<std::string> fields = split(trim(text.substr(blank == std::string::npos ? 0 : blank + 1)), '.');
-  Error bad{Errc::kInvalid, "'" + printable(text) + "' is not a version of Slurm"};
+  Error bad{Errc::kInvalid,
+            "'" + printable(text) + "' is not a version of Slurm; allowed: MAJOR.MINOR.MICRO, such as 24.11.1"};
   if (fields.size() < 2) return bad;
   auto major = parse_int(fields[0], 0, 999), minor = parse_int(fields[1], 0, 99);
   if (!major || !minor) return bad;

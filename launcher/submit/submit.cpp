@@ -78,7 +78,8 @@ Result<Script> write_script(const std::string& folder, const std::string& name, 
     }
     return Script{path, true};
   }
-  return Error{Errc::kIo, "there are " + std::to_string(kMostScripts) + " scripts named " + name + " in " + folder};
+  return Error{Errc::kIo, folder + " has " + std::to_string(kMostScripts) + " batch scripts named " + name +
+                              " already; remove old ones, or give another --job-name"};
 }
 
 Result<Submitted> submit_script(const std::string& path) {
@@ -89,8 +90,11 @@ Result<Submitted> submit_script(const std::string& path) {
   if (!result->ok()) {
     const std::string words = words_of(*result);
     if (words.find("unrecognized option '--dl-") != std::string::npos)
-      return Error{Errc::kUnsupported, "this Slurm has no slurm-dl plugin: " + words};
-    return Error{Errc::kInvalid, words.empty() ? "sbatch failed" : words};
+      return Error{Errc::kUnsupported,
+                   "this Slurm has no slurm-dl plugin (spank_dl.so in plugstack.conf, see spank_dl(8)): " + words};
+    return Error{Errc::kInvalid, words.empty() ? "sbatch failed with exit status " + std::to_string(result->exit_code) +
+                                                     " and no message"
+                                               : words};
   }
   Submitted submitted;
   submitted.message = result->err;

@@ -112,7 +112,7 @@ TEST_F(Image, in_a_file_is_not_touched_and_what_it_cannot_show_is_said) {
             std::string::npos);
   container.runtime = "charliecloud";
   EXPECT_EQ(in_container(container, {{"true"}, "/w", false}, &environment).error().text,
-            "ch-run: No such file or directory on this node, which the image needs");
+            "ch-run: No such file or directory on this node, but the image needs one of these programs");
 }
 
 // site_config.cpp names the runtimes once more, since it may not include this room.

@@ -121,7 +121,7 @@ TEST(LaunchPlan, UnknownNamesAreRefusedWithTheKnown) {
   EXPECT_EQ(error_of(in), "--placement: 'random' is not a rank placement policy; known: block, cyclic");
   in.request.placement = "block";
   in.command.clear();
-  EXPECT_EQ(error_of(in), "no command is given: dlrun [options] -- COMMAND [arguments]");
+  EXPECT_EQ(error_of(in), "no command is given; needed: dlrun [options] -- COMMAND [arguments]");
 }
 
 TEST(LaunchPlan, ElasticTakesWhatTheAllocationHolds) {

@@ -77,7 +77,9 @@ bool in_slurm_job(const Environment& environment) {
 }
 
 Result<Allocation> allocation_from_slurm(const Environment& environment) {
-  if (!in_slurm_job(environment)) return Error{Errc::kNotFound, "not inside a Slurm job: SLURM_JOB_ID is not set"};
+  if (!in_slurm_job(environment))
+    return Error{Errc::kNotFound,
+                 "not inside a Slurm job: SLURM_JOB_ID is not set; allowed: the same in a batch script, or in salloc"};
   Allocation allocation;
   allocation.source = Allocation::Source::kSlurm;
   auto job_id = parse_int(environment.at("SLURM_JOB_ID"), 1, 0xffffffff);
@@ -109,8 +111,11 @@ Result<Allocation> allocation_from_slurm(const Environment& environment) {
   std::sort(sorted.begin(), sorted.end());
   auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end())
-    return in_variable(Error{Errc::kInvalid, "'" + *twice + "' stands there twice"}, list_name);
-  if (names->empty()) return in_variable(Error{Errc::kInvalid, "no host is named"}, list_name);
+    return in_variable(Error{Errc::kInvalid, "node '" + *twice + "' is listed twice; allowed: each node once"},
+                       list_name);
+  if (names->empty())
+    return in_variable(
+        Error{Errc::kInvalid, "the list of nodes is empty; allowed: the job's nodes, as Slurm sets them"}, list_name);
   for (std::string& name : *names) allocation.nodes.push_back(Node{std::move(name), 0, 0, -1, {}, 0, 0});
 
   DL_TRY(read_int(environment, "SLURM_NTASKS", kMaxCount, &allocation.tasks));

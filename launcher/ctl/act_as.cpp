@@ -60,15 +60,17 @@ Result<Identity> owner_of(const Job& job) {
     const uid_t linked_by = status.st_uid;
     if (::stat(job.dir.root().c_str(), &status) != 0) return errno_error(job.dir.root(), errno);
     if (linked_by != 0 && linked_by != status.st_uid)
-      return Error{Errc::kDenied, fmt::format("{} is a link of another user than what it leads to; allowed: that path",
-                                              printable(job.dir.root(), 300))};
+      return Error{
+          Errc::kDenied,
+          fmt::format(
+              "{} is a link that belongs to another user than the folder it leads to; allowed: the path of that folder",
+              printable(job.dir.root(), 300))};
   }
   if (status.st_uid == 0) {
     if ((status.st_mode & 0022) != 0)
-      return Error{Errc::kDenied,
-                   fmt::format("{} is root's and others may write to it, so it is nobody's job directory; "
-                               "allowed: a directory that dlrun made",
-                               printable(job.dir.root(), 300))};
+      return Error{Errc::kDenied, fmt::format("{} belongs to root and others may write to it, so dlrun has not made "
+                                              "it; allowed: a job directory as dlrun makes them",
+                                              printable(job.dir.root(), 300))};
     return Identity{};
   }
   return identity_of(status.st_uid, status.st_gid);
@@ -119,7 +121,7 @@ Status check_roots_own(const std::string& folder) {
     if (::lstat(path.c_str(), &status) != 0) return errno_error(path.string(), errno);
     const bool others_write = (status.st_mode & 0022) != 0 && (status.st_mode & S_ISVTX) == 0;
     if (status.st_uid != 0 || others_write)
-      return Error{Errc::kDenied, fmt::format("'{}' is root's, but others may change what lies in '{}'; allowed: "
+      return Error{Errc::kDenied, fmt::format("'{}' belongs to root, but others may change what lies in '{}'; allowed: "
                                               "folders that only root can write to, or a user's own",
                                               printable(folder, 300), printable(path.string(), 300))};
     if (path == path.root_path()) return {};
@@ -199,7 +201,7 @@ Result<std::string> made_as_owner(const Job& job, const std::function<std::strin
   }
   if (!whole || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
     return Error{Errc::kIo,
-                 "what job " + job.id + " has written down cannot be shown: it takes too much memory or time"};
+                 "the record of job " + job.id + " cannot be shown: reading it takes too much memory or time"};
   return text;
 }
 

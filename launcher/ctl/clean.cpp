@@ -32,7 +32,7 @@ struct Found {
 Status remove(const std::string& path, const std::string& job_id) {
   DL_TRY_ASSIGN(const record::JobLock lock,
                 record::JobLock::take(path, record::this_process(job_id, -1), std::chrono::milliseconds(0)));
-  if (!lock.held()) return Error{Errc::kBusy, "it cannot be locked"};
+  if (!lock.held()) return Error{Errc::kBusy, "its lock could not be taken"};
   return remove_tree(path);
 }
 
@@ -56,7 +56,7 @@ void print(const std::vector<Found>& all, const Options& options) {
                                   : "stays: " + found.keep});
   }
   if (all.empty()) {
-    std::puts("there is no job directory here; allowed: dlctl clean FOLDER...");
+    std::puts("this folder has no job directory; allowed: dlctl clean FOLDER..., the folders that have some");
     return;
   }
   std::fputs(table(rows).c_str(), stdout);
@@ -124,7 +124,9 @@ Status run(const Options& options) {
     print_json(all);
   else
     print(all, options);
-  if (failed > 0) return Error{Errc::kIo, fmt::format("{} of them could not be removed", failed)};
+  if (failed > 0)
+    return Error{Errc::kIo,
+                 fmt::format("{} of the job directories could not be removed, for the reasons above", failed)};
   return {};
 }
 

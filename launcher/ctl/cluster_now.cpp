@@ -45,7 +45,9 @@ Result<ClusterNow> look_at_cluster() {
   const std::string path = default_site_config_path(true);
   DL_TRY_ASSIGN(now.site, load_site_config(path));
   if (now.site.tenants.empty())
-    return Error{Errc::kNotFound, path + " declares no tenants: this cluster has no quotas of slurm-dl's"};
+    return Error{Errc::kNotFound, path +
+                                      " declares no tenants, so this cluster has no quotas of slurm-dl's; allowed: "
+                                      "tables [tenants.NAME] in that file"};
   DL_TRY_ASSIGN(now.records, read_slurm_records());
   observe::ViewOptions options;
   options.min_run_s = now.site.quota.min_run.count();

@@ -141,7 +141,8 @@ Status check(const Options& options) {
   const std::string path = options.file.empty() ? default_site_config_path(true) : options.file;
   const bool exists = ::access(path.c_str(), F_OK) == 0;
   // A missing file counts as empty, as it does for the plugins; but a file that is named has to exist.
-  if (!exists && !options.file.empty()) return Error{Errc::kInvalid, path + ": there is no such file"};
+  if (!exists && !options.file.empty())
+    return Error{Errc::kInvalid, path + ": there is no such file; allowed: the path of a dl.toml"};
   DL_TRY_ASSIGN(const SiteConfig site, load_site_config(path));
   DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site.catalogue));
   const auto choice = catalogue.choose(FrameworkRef{site.framework, ""});

@@ -56,7 +56,7 @@ Result<UniqueFd> connect_to_address(const record::ControlInfo& info, const struc
   if (!fd) return errno_error("socket", errno);
   if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return fd;
   if (errno != EINPROGRESS) return no_answer(info, errno_error("connect", errno).text);
-  if (!wait_for(fd.get(), POLLOUT, deadline)) return no_answer(info, "no connection in time");
+  if (!wait_for(fd.get(), POLLOUT, deadline)) return no_answer(info, "no connection was made in time");
   int failure = 0;
   socklen_t size = sizeof failure;
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
@@ -72,7 +72,7 @@ Result<UniqueFd> connect_to(const record::ControlInfo& info, Clock::time_point d
   const int rc = ::getaddrinfo(info.host.c_str(), std::to_string(info.port).c_str(), &hints, &found);
   if (rc != 0) return no_answer(info, ::gai_strerror(rc));
   const std::unique_ptr<struct addrinfo, void (*)(struct addrinfo*)> guard(found, &::freeaddrinfo);
-  Error last = no_answer(info, "it has no address");
+  Error last = no_answer(info, "its host name has no address");
   for (const struct addrinfo* at = found; at != nullptr; at = at->ai_next) {
     auto fd = connect_to_address(info, *at, deadline);
     if (fd) return fd;
@@ -88,7 +88,7 @@ Status send_all(int fd, const std::string& text, Clock::time_point deadline) {
     if (n > 0) {
       sent += static_cast<size_t>(n);
     } else if (errno == EAGAIN) {
-      if (!wait_for(fd, POLLOUT, deadline)) return Error{Errc::kTimeout, "dlrun does not take the question in time"};
+      if (!wait_for(fd, POLLOUT, deadline)) return Error{Errc::kTimeout, "dlrun did not read the question in time"};
     } else if (errno != EINTR) {
       return Error{Errc::kBusy, errno_error("send", errno).text};
     }

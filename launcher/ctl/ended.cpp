@@ -38,7 +38,9 @@ Status print_ended(const std::vector<std::string>& folders, bool as_json) {
   if (as_json)
     std::puts(json.dump(2).c_str());
   else if (rows.size() == 1)
-    std::puts("no job that has ended left a job directory here; allowed: dlctl status --ended FOLDER...");
+    std::puts(
+        "this folder has no job directory of a job that has ended; allowed: dlctl status --ended FOLDER..., the "
+        "folders that have some");
   else
     std::fputs(table(rows).c_str(), stdout);
   return {};

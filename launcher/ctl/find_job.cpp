@@ -226,12 +226,17 @@ namespace {
 
 // The jobs that a reference names: one job, one dlrun of a job by its directory, or the elements of an array.
 Result<std::vector<Job>> find_any(const std::string& reference, const std::string& dir) {
-  if (reference.empty()) return Error{Errc::kInvalid, "'' is not a job"};
+  if (reference.empty())
+    return Error{
+        Errc::kInvalid,
+        "'' is not a job; allowed: a job id (12, or 12_3 of a job array), local-..., or the path of a job directory"};
   if (is_slurm_id(reference)) {
     if (dir.empty()) return from_slurm(reference);
     Job job;
     job.id = reference;
-    if (!is_folder(dir)) return Error{Errc::kNotFound, "--dir: '" + printable(dir, 300) + "' is not a folder"};
+    if (!is_folder(dir))
+      return Error{Errc::kNotFound,
+                   "--dir: '" + printable(dir, 300) + "' is not a folder; allowed: the job directory of the job"};
     if (auto known = slurm_cli::show_jobs(reference)) {
       std::vector<Job> jobs;
       for (const slurm_cli::JobInfo& info : *known) jobs.push_back(job_of(info));

@@ -45,7 +45,9 @@ Result<std::vector<std::string>> names_in(int folder) {
 }
 
 Status look(int folder, const struct stat& top, int depth, bool in_results, TreeFacts* facts) {
-  if (depth > kDeepest) return Error{Errc::kInvalid, "folders lie too deep in one another"};
+  if (depth > kDeepest)
+    return Error{Errc::kInvalid, "the folder has more than " + std::to_string(kDeepest) +
+                                     " levels of folders in one another; allowed: up to that many"};
   DL_TRY_ASSIGN(const std::vector<std::string> names, names_in(folder));
   for (const std::string& name : names) {
     struct stat status = {};
@@ -69,14 +71,17 @@ Status look(int folder, const struct stat& top, int depth, bool in_results, Tree
 }
 
 Status remove_in(int folder, dev_t device, int depth) {
-  if (depth > kDeepest) return Error{Errc::kInvalid, "folders lie too deep in one another"};
+  if (depth > kDeepest)
+    return Error{Errc::kInvalid, "the folder has more than " + std::to_string(kDeepest) +
+                                     " levels of folders in one another; allowed: up to that many"};
   DL_TRY_ASSIGN(const std::vector<std::string> names, names_in(folder));
   for (const std::string& name : names) {
     struct stat status = {};
     if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     const bool is_folder = S_ISDIR(status.st_mode);
     if (is_folder) {
-      if (status.st_dev != device) return Error{Errc::kInvalid, "'" + name + "' is another file system"};
+      if (status.st_dev != device)
+        return Error{Errc::kInvalid, "'" + name + "' lies on another file system, which is left alone"};
       DL_TRY_ASSIGN(const UniqueFd below, open_folder(folder, name));
       DL_TRY(remove_in(below.get(), device, depth + 1));
     }

@@ -29,7 +29,7 @@ std::optional<int64_t> read_time(const std::string& text, const char* form, stru
 
 Result<Ranks> Ranks::parse(const std::string& text) {
   const Error bad{Errc::kInvalid,
-                  fmt::format("'{}' are no ranks; allowed: ranks from 0 to {} and ranges, such as 3 or 0-3,8",
+                  fmt::format("'{}' is not a list of ranks; allowed: ranks from 0 to {} and ranges, such as 3 or 0-3,8",
                               printable(text), kMostRank)};
   Ranks ranks;
   for (const std::string& part : split(text, ',')) {
@@ -80,10 +80,11 @@ Result<int64_t> parse_moment(const std::string& text, int64_t now_ms) {
   // Slurm's "25:00" would be a time of the day to whoever reads it.
   if (const auto ago = parse_duration(text); ago && text.find(':') == std::string::npos)
     return now_ms - ago->count() * 1000;
-  return Error{Errc::kInvalid,
-               fmt::format("'{}' is no time; allowed: how long ago (10m, 2h), 14:05, 2026-11-25 14:05:09, or @ and the "
-                           "seconds since 1970",
-                           printable(text))};
+  return Error{
+      Errc::kInvalid,
+      fmt::format("'{}' is not a time; allowed: how long ago (10m, 2h), 14:05, 2026-11-25 14:05:09, or @ and the "
+                  "seconds since 1970",
+                  printable(text))};
 }
 
 std::vector<int> attempts_between(const std::vector<int>& attempts, const std::map<int, int64_t>& begins,

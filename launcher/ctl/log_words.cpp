@@ -67,14 +67,14 @@ Result<Expression> Expression::compile(const std::string& text) {
     char message[256] = "";
     pcre2_get_error_message(error, reinterpret_cast<PCRE2_UCHAR*>(message), sizeof message);
     return Error{Errc::kInvalid,
-                 fmt::format("'{}' is no regular expression: {}, at character {}; allowed: one as Perl has them",
+                 fmt::format("'{}' is not a regular expression: {}, at character {}; allowed: the syntax of Perl",
                              printable(text), message, place)};
   }
   pcre2_jit_compile(compiled.code, PCRE2_JIT_COMPLETE);  // where it cannot be had, matching is slower
   compiled.match = pcre2_match_data_create(1, nullptr);
   compiled.context = pcre2_match_context_create(nullptr);
   if (compiled.match == nullptr || compiled.context == nullptr)
-    return Error{Errc::kInternal, "no memory for an expression"};
+    return Error{Errc::kInternal, "there is no memory for the regular expression of --grep"};
   pcre2_set_match_limit(compiled.context, kMostSteps);
   pcre2_set_heap_limit(compiled.context, kMostHeapKib);
   return expression;

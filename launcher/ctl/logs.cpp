@@ -144,7 +144,8 @@ Result<LogChoice> choice_of(const Options& options) {
     choice.until_ms = *until;
   }
   if (choice.since_ms && choice.until_ms && *choice.since_ms >= *choice.until_ms)
-    return Error{Errc::kInvalid, "--until is not after --since; allowed: a later time"};
+    return Error{Errc::kInvalid, "--until '" + options.until.value_or("") + "' is not after --since '" +
+                                     options.since.value_or("") + "'; allowed: a later time"};
   if (options.grep) {
     auto grep = Expression::compile(*options.grep);
     if (!grep) return std::move(grep).error().with_context("--grep");
@@ -157,8 +158,9 @@ Result<LogChoice> choice_of(const Options& options) {
 
 Status check_readable(const Job& job) {
   if (!job.has_dir()) {
-    return Error{Errc::kNotFound,
-                 "job " + job.name() + " has no job directory (yet): it was not started by dlrun, or give --dir"};
+    return Error{Errc::kNotFound, "job " + job.name() +
+                                      " has no job directory (yet): either dlrun did not start the job, or the "
+                                      "directory is elsewhere; name it with --dir DIR"};
   }
   if (::access(job.dir.root().c_str(), R_OK | X_OK) != 0 && errno == EACCES)
     return Error{Errc::kDenied, "job directory " + printable(job.dir.root(), 300) +

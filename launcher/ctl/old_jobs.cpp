@@ -195,7 +195,7 @@ Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folder
 std::string reason_to_keep(const OldJob& job, const TreeFacts& tree, const CleanRules& rules, int64_t now_ms) {
   if (!job.ended) return job.still;
   if (job.unsure) return kCannotAsk;
-  if (tree.foreign) return "not all in it is yours";
+  if (tree.foreign) return "it holds files of other users";
   if (tree.checkpoint) return "it holds checkpoints";
   if (!rules.results && !tree.results.empty()) return "results/ holds " + printable(tree.results, 40);
   const int64_t newest_ms = std::max(job.ended_ms, tree.newest_s * 1000);

@@ -44,22 +44,25 @@ Status ask_to_pause(const Job& whole, const std::string& reason) {
     break;
   }
   if (!job.has_dir()) {
-    return Error{Errc::kNotFound,
-                 "job " + job.id + " has no job directory: it was not started by dlrun, or give --dir"};
+    return Error{Errc::kNotFound, "job " + job.id +
+                                      " has no job directory: either dlrun did not start the job, or the directory is "
+                                      "elsewhere; name it with --dir DIR"};
   }
   supervise::Pause question;
   question.reason = reason;
   auto answer = ask_dlrun(job, question, std::chrono::seconds(5));
   if (answer) {
     const auto* reply = std::get_if<supervise::Reply>(&*answer);
-    if (reply == nullptr) return Error{Errc::kInternal, "dlrun gave another answer than to the question"};
+    if (reply == nullptr)
+      return Error{Errc::kInternal,
+                   "dlrun gave an answer to another question; dlctl and dlrun must be of one version of slurm-dl"};
     if (!reply->ok) return Error{Errc::kBusy, printable(reply->text, 300)};
     return {};
   }
   if (answer.error().code == Errc::kDenied) return std::move(answer).error();
   if (job.local) {
     if (answer.error().code != Errc::kNotFound) return std::move(answer).error();
-    return Error{Errc::kConflict, "job " + job.id + " does not run"};
+    return Error{Errc::kConflict, "job " + job.id + " does not run; allowed: a job that runs or waits"};
   }
   DL_TRY(record::write_request(job.dir.request(), {"pause", reason}));
   return signal_job(job.id);
@@ -113,7 +116,7 @@ Status wait_until_paused(const Job& job, std::chrono::seconds timeout) {
       if (shown) std::fprintf(stderr, "\r\033[K");
       if (!rest.reached) {
         return Error{Errc::kTimeout, "job " + job.id + " is still " + record::state_name(rest.shown.state) + " after " +
-                                         format_duration(timeout) + "; it goes on pausing"};
+                                         format_duration(timeout) + "; the pause goes on without dlctl"};
       }
       if (rest.shown.state != record::JobState::kHalted) {
         return Error{Errc::kIo, "job " + job.id + " is not paused but " + record::state_name(rest.shown.state) +

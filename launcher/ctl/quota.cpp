@@ -86,8 +86,10 @@ Status reclaim(const Options& options) {
   DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
   const int job = now.find(id);
   if (job < 0)
-    return Error{Errc::kNotFound,
-                 fmt::format("job {} is no job of a tenant's that runs or waits for GPUs", policy::job_name(id))};
+    return Error{
+        Errc::kNotFound,
+        fmt::format("job {} is not a job of a tenant that runs or waits for GPUs; allowed: one that dlctl quota counts",
+                    policy::job_name(id))};
   const policy::Reclaim* found = reclaim_for(now, job);
   const policy::Why why = policy::why(now.view.state, now.decision, job);
   if (options.json) {
@@ -107,7 +109,7 @@ Status reclaim(const Options& options) {
   const std::vector<std::string> leaving = leaving_for(now, job);
   for (const std::string& line : leaving) std::printf("  %s\n", line.c_str());
   if (found == nullptr) {
-    if (leaving.empty()) std::printf("nothing is taken back for it now\n");
+    if (leaving.empty()) std::printf("no GPUs are taken back for this job now\n");
     return {};
   }
   for (const policy::Victim& victim : found->set.victims) std::printf("  %s\n", victim_text(now, victim).c_str());

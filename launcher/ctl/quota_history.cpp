@@ -30,11 +30,10 @@ Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, con
   auto history = observe::read_history(options.file, period.to_s);
   if (!history) {
     if (history.error().code != Errc::kNotFound) return std::move(history).error();
-    return Error{
-        Errc::kNotFound,
-        fmt::format("there is no history in {}: dlpolicyd writes it (--history-file) on its own machine; allowed: "
-                    "--history-file FILE, where it is to be seen from here",
-                    printable(options.file, 200))};
+    return Error{Errc::kNotFound,
+                 fmt::format("{} has no history: dlpolicyd writes one (--history-file) on its own machine; allowed: "
+                             "--history-file FILE with a path that this machine sees",
+                             printable(options.file, 200))};
   }
   if (history->skipped > 0)
     std::fprintf(stderr, "dlctl: %s: %s not of a history and passed over\n", printable(options.file, 200).c_str(),
@@ -53,8 +52,8 @@ Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, con
     return Error{Errc::kInvalid, fmt::format("--tenant: nothing is known of '{}'; allowed: {}",
                                              printable(options.tenant), known.empty() ? "none yet" : known)};
   if (spans.empty())
-    return Error{Errc::kNotFound, fmt::format("{} tells nothing of the last {}", printable(options.file, 200),
-                                              printable(options.since))};
+    return Error{Errc::kNotFound, fmt::format("{} tells nothing of the last {}; allowed: a longer --since",
+                                              printable(options.file, 200), printable(options.since))};
   return spans;
 }
 

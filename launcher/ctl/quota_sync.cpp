@@ -104,7 +104,7 @@ Status write_licences(const QuotaPlan& plan, const std::string& folder) {
   const std::string path = fmt::format("{}/{}", folder, kLicenceFile);
   DL_TRY(write_file_atomically(path, plan.licence_file));
   if (auto done = output_of({"scontrol", "reconfigure"}); !done)
-    return std::move(done).error().with_context(path + " is written, but not taken over");
+    return std::move(done).error().with_context(path + " is written, but slurmctld has not read it");
   return {};
 }
 
@@ -132,8 +132,7 @@ bool hold_orphans(const SiteConfig& site, Failures* failures) {
   if (!records) {
     std::fprintf(
         stderr,
-        "dlctl quota sync: jobs that tenants have queued which dl.toml does not declare any more are not held: "
-        "%s\n",
+        "dlctl quota sync: queued jobs of tenants that dl.toml does not declare any more could not be held: %s\n",
         records.error().text.c_str());
     return true;
   }
@@ -194,8 +193,8 @@ Status sync(const Options& options) {
   for (const std::string& failure : failures) std::fprintf(stderr, "dlctl quota sync: %s\n", failure.c_str());
   if (options.json) print_json(plan, failures.empty(), failures);
   if (!failures.empty())
-    return Error{Errc::kIo, fmt::format("{} of {} changes could not be made, and the others are; run it again when "
-                                        "what is said above is mended",
+    return Error{Errc::kIo, fmt::format("{} of {} changes could not be made, and the others are made; mend what the "
+                                        "lines above name, then run dlctl quota sync again",
                                         failures.size(), std::max(plan.steps.size(), failures.size()))};
   if (!options.json) std::puts("done");
   return {};

@@ -20,7 +20,7 @@ struct Options {
 
 Status run(const Options& options) {
   if (options.json && !options.svg.empty())
-    return Error{Errc::kConflict, "--json and --svg exclude each other; allowed: one of them"};
+    return Error{Errc::kConflict, "--json and --svg exclude one another; allowed: one of them"};
   DL_TRY_ASSIGN(const Job job, find_run(options.job, options.dir));
   if (!job.has_dir())
     return Error{Errc::kNotFound, "the directory of job " + job.name() + " is not known; name it: --dir DIR"};

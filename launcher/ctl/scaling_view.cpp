@@ -83,7 +83,9 @@ Result<ScalingView> view_scaling(const record::ScalingRecord& record) {
     if (view.rows.size() < kMostRows || size == record.now) view.rows.push_back(row_of(view, size));
   }
   if (view.rows.empty())
-    return Error{Errc::kInvalid, "the record of the job's train steps (scaling.json) names no size that can be"};
+    return Error{
+        Errc::kInvalid,
+        "the record of the job's train steps (scaling.json) names no number of learners that the job may have"};
   view.base_learners = view.rows.front().size.learners;
   const double base = view.rows.front().goodput();
   for (ScalingRow& row : view.rows) row.speed_up = row.goodput() / base;

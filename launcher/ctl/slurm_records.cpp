@@ -44,7 +44,8 @@ Result<const observe::Module*> open_module(const std::string& path, const std::s
 
 Result<observe::Records> read_slurm_records() {
   const auto version = slurm_cli::slurm_version();
-  if (!version) return Error{Errc::kUnsupported, "which Slurm runs here is not known: " + version.error().text};
+  if (!version)
+    return Error{Errc::kUnsupported, "the version of Slurm that runs here is not known: " + version.error().text};
   const std::vector<std::string> places = folders();
   DL_TRY_ASSIGN(const std::string path, choose_module(find_modules(places), *version, places));
   DL_TRY_ASSIGN(const observe::Module* module, open_module(path, series_of(*version)));

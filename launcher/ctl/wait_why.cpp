@@ -228,8 +228,8 @@ class Answering {
       say("that is more than the usable nodes of the partition have together, so it waits until nodes come back");
     else if (asked_.amounts.gpus <= room_.gpus_free && asked_.amounts.cpus <= room_.cpus_free)
       say(fmt::format(
-          "there is as much in all, but not on the nodes as it asks for it: the most that one node has free is "
-          "{}{}; memory counts, too",
+          "the nodes together have as much free, but not each node what the job asks of it: the most that one node has "
+          "free is {}{}; memory counts, too",
           count_text(room_.node_cpus_free, "CPU"), gpus ? " and " + count_text(room_.node_gpus_free, "GPU") : ""));
   }
 

@@ -128,7 +128,7 @@ Status run(const Options& options) {
     tenants = ask_policy(&*now, id);
   } else if (now.error().code != Errc::kNotFound) {
     // dl.toml has a fault, or there is no module for this Slurm. What Slurm itself reports is valid all the same.
-    std::fprintf(stderr, "dlctl why: nothing is said of tenants: %s\n", now.error().text.c_str());
+    std::fprintf(stderr, "dlctl why: tenants are left out of the answer: %s\n", now.error().text.c_str());
   }
   const bool waits = texts.job.value("JobState") == "PENDING";
   const std::string scales = scaling_of(policy::job_name(id));

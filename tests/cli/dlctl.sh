@@ -58,7 +58,7 @@ expect "a time that is none is refused" 2 '--since: ' "${past[@]}" --since soon
 expect "too short a time is refused" 2 'allowed: 10m or more' "${past[@]}" --since 5s
 expect "two forms at once are refused" 2 'exclude one another' "${past[@]}" --csv --json
 expect "options of a history need it" 2 'need --history' quota --since 1h
-expect "where there is no history, that is said" 3 'there is no history in gone.csv' quota --history --history-file gone.csv
+expect "where there is no history, that is said" 3 'gone.csv has no history' quota --history --history-file gone.csv
 expect "resume needs a job" 2 'JOB is required' resume
 expect "logs needs a job" 2 'JOB is required' logs
 for bad in '' 'x' '12;id' '--' '12 13' '_' $'1\n2' 'local' '-1'; do
@@ -67,7 +67,7 @@ done
 expect "a bad time-out is named" 2 '--timeout: ' pause 12 --timeout soon
 expect "a negative number of lines is refused" 2 '--lines' logs 12 -n -1
 expect "a negative learner is refused" 2 '--learner' logs 12 --learner -1
-for bad in --since --until; do expect "$bad needs a time" 2 "$bad: 'soon' is no time; allowed" logs 12 $bad soon; done
+for bad in --since --until; do expect "$bad needs a time" 2 "$bad: 'soon' is not a time; allowed" logs 12 $bad soon; done
 expect "a time that ends before it begins is refused" 2 'not after --since' logs 12 --since 1h --until 2h
 expect "a bad expression is named with its place" 2 '--grep: .*at character' logs 12 --grep 'a(b'
 expect "attempts count from 1" 2 '--attempt' logs 12 --attempt 0
@@ -162,7 +162,7 @@ expect "in its status, too" 0 '^scaling +2 learners: 160 samples/s, 1\.6 times 1
 expect "as JSON" 0 '"confidence": "guessed"' scaling $job --json
 expect "as a picture" 0 '' scaling $job --svg scaling.svg
 check "that picture is whole" "$(grep -q '</svg>' scaling.svg || echo 'it has no end')"
-expect "one form at a time" 2 '--json and --svg exclude each other' scaling $job --json --svg other.svg
+expect "one form at a time" 2 '--json and --svg exclude one another' scaling $job --json --svg other.svg
 echo '{"version":2}' >$job/scaling.json
 expect "a record of a later version is refused" 2 'its version is not 1' scaling $job
 expect "and does no harm to the status" 0 '^state +HALTED since' status $job
@@ -236,7 +236,7 @@ if [ "$(id -u)" = 0 ]; then
   expect "root removes what is the user's own in a folder of a user's" 0 'removed 1 of 1 job' clean --older-than 0s --yes --results theirs
   check "and nothing that a link there leads to" "$([ -e mine/f-1/dl-local-1/events.jsonl ] || echo 'it is gone')"
   ln -s ../mine/dl-local-2 theirs/dl-local-4 && chown -h nobody theirs/dl-local-4
-  expect "a user's link to what is root's is no job directory" 4 'is a link of another user' logs theirs/dl-local-4
+  expect "a user's link to what is root's is no job directory" 4 'is a link that belongs to another user' logs theirs/dl-local-4
   mkdir -m 777 open && cp -r mine/dl-local-2 open
   expect "where others may put links, root removes nothing" 4 'others may change what lies in' clean --older-than 0s --yes open
   expect "folders of several users are not taken together" 2 "folders of one user at a time" clean mine theirs

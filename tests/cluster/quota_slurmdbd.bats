@@ -46,7 +46,7 @@ teardown() { cluster_teardown; }
   run on_login env PATH="$PWD/bin:$PATH" "$stage/bin/dlctl" quota sync --json --yes
   [ "$status" -eq 1 ]
   assert_contains "$output" '^dlctl quota sync: user nobody in vision: sacctmgr .*: sacctmgr: no connection'
-  assert_contains "$output" 'of [0-9]+ changes could not be made, and the others are; run it again'
+  assert_contains "$output" 'of [0-9]+ changes could not be made, and the others are made; mend what'
   assert_contains "$output" '"done":false'
   run on_login dlctl quota sync --dry-run
   [ "$(grep -cE '^(licence|account|QOS|user) ' <<<"$output")" -eq 1 ]

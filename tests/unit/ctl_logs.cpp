@@ -23,7 +23,7 @@ TEST(LogRanks, AreOneOrSeveralOrRanges) {
   EXPECT_TRUE(Ranks().has(77));
   for (const char* bad : {"", "-1", "a", "1-", "3-1", "1,,2", "1 2", "9999999"}) EXPECT_FALSE(Ranks::parse(bad)) << bad;
   EXPECT_EQ(Ranks::parse("a").error().text,
-            "'a' are no ranks; allowed: ranks from 0 to 999999 and ranges, such as 3 or 0-3,8");
+            "'a' is not a list of ranks; allowed: ranks from 0 to 999999 and ranges, such as 3 or 0-3,8");
 }
 
 class LogMoment : public testing::Test {
@@ -84,7 +84,7 @@ TEST(LogExpression, MatchesAnyBytes) {
   EXPECT_TRUE(Expression::compile("^gr.n$")->matches("gr\xc3\xbcn"));
   EXPECT_EQ(
       Expression::compile("a(b").error().text,
-      "'a(b' is no regular expression: missing closing parenthesis, at character 3; allowed: one as Perl has them");
+      "'a(b' is not a regular expression: missing closing parenthesis, at character 3; allowed: the syntax of Perl");
 }
 
 TEST(LogExpression, OneThatWouldTakeForEverIsGivenUp) {

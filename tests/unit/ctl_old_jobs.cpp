@@ -36,7 +36,7 @@ TEST(OldJobs, OnlyWhatIsSafeGoes) {
   EXPECT_EQ(reason_to_keep(ended(1000), tree, rules, kNow), "it holds checkpoints");
   tree = {};
   tree.foreign = true;
-  EXPECT_EQ(reason_to_keep(ended(1000), tree, rules, kNow), "not all in it is yours");
+  EXPECT_EQ(reason_to_keep(ended(1000), tree, rules, kNow), "it holds files of other users");
   tree = {};
   tree.results = "model.pt";
   EXPECT_EQ(reason_to_keep(ended(1000), tree, rules, kNow), "results/ holds model.pt");

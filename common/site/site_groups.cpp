@@ -54,6 +54,21 @@ Status check_below(const std::string& what, const SiteGpus& quota, const std::st
   return {};
 }
 
+// Quotas are added up in many places.
+Status check_sum(const SiteConfig& config) {
+  int64_t all = 0;
+  const auto add = [&](const SiteGpus& quota) {
+    all += quota.any;
+    for (const auto& [type, gpus] : quota.by_type) all += gpus;
+  };
+  for (const SiteGroup& group : config.groups) add(group.quota);
+  for (const SiteTenant& tenant : config.tenants) add(tenant.quota);
+  if (all <= kMaxQuotasGpus) return {};
+  return Error{Errc::kInvalid, fmt::format("all quotas of [tenants] and [tenant_groups] are {} GPUs together; allowed: "
+                                           "up to {}",
+                                           all, kMaxQuotasGpus)};
+}
+
 }  // namespace
 
 Status read_site_groups(const toml::node& node, const std::string& file, SiteConfig* config) {
@@ -80,6 +95,7 @@ Status check_site_groups(const std::string& file, const SiteConfig& config) {
                             group.name, printable(group.parent))});
     DL_TRY(in_file(check_below("tenant_groups." + group.name, group.quota, group.parent, config)));
   }
+  DL_TRY(in_file(check_sum(config)));
   for (const SiteTenant& tenant : config.tenants)
     DL_TRY(in_file(check_below("tenants." + tenant.name, tenant.quota, tenant.group, config)));
   return {};

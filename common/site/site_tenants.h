@@ -15,6 +15,7 @@
 namespace dl {
 
 constexpr int kMaxQuotaGpus = 1'000'000;
+constexpr int64_t kMaxQuotasGpus = 1'000'000'000;  // of all tenants and groups together
 constexpr size_t kMaxTenants = 1000;
 // The type name used for GPUs that have no type in gres.conf.
 constexpr std::string_view kPlainGpuType = "gpu";

@@ -250,7 +250,7 @@ class Rules {
     label.back = gives_back();
     label.charge = ruling_.charge;
     label.own_part = own_part_;
-    label.begin_s = job_.given.begin_s;
+    if (job_.given.begin_s) label.begin_s = std::min(*job_.given.begin_s, policy::kFarthestS);
     ruling_.label = policy::with_label(job_.given.admin_comment, std::move(label));
   }
 

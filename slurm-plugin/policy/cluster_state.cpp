@@ -90,6 +90,21 @@ Status check_tenant(const Tenant& tenant, int types) {
   return {};
 }
 
+// Each quota is bounded; so must be what all of them are together, since they are added up in many places.
+Status check_sum_of_quotas(const ClusterState& state) {
+  int64_t all = 0;
+  const auto add = [&](const GpuCounts& quota) {
+    all += quota.any;
+    for (const int gpus : quota.by_type) all += gpus;
+  };
+  for (const Tenant& tenant : state.tenants) add(tenant.quota);
+  for (const Group& group : state.groups) add(group.quota);
+  if (all > kMostGpusInAll)
+    return invalid(fmt::format("the quotas of all tenants and groups are {} GPUs together; allowed: up to {}", all,
+                               kMostGpusInAll));
+  return {};
+}
+
 Status check_request(const ClusterState& state, const Job& job) {
   if (job.tenant < 0 || job.tenant >= static_cast<int>(state.tenants.size()))
     return invalid(fmt::format("job {}: tenant {} does not exist", job.id, job.tenant));
@@ -199,6 +214,7 @@ Status check(const ClusterState& state) {
     return invalid(fmt::format("the nodes have {} GPUs; allowed: up to {}", all, kMostGpusInAll));
   for (const Tenant& tenant : state.tenants) DL_TRY(check_tenant(tenant, state.type_count()));
   DL_TRY(check_groups(state));
+  DL_TRY(check_sum_of_quotas(state));
   std::vector<int> held(state.nodes.size());
   for (size_t i = 0; i < std::min(state.first_running, state.jobs.size()); ++i)
     if (state.jobs[i].running || !state.jobs[i].parts.empty())

@@ -22,7 +22,7 @@ constexpr int kNoLimit = -1;
 // Limits that check() enforces, so that no sum or product here overflows.
 constexpr int kMostGpus = 10'000'000;  // of a node, a quota
 constexpr int kMostJobGpus = 200'000'000;
-constexpr int64_t kMostGpusInAll = 1'000'000'000;      // of all nodes
+constexpr int64_t kMostGpusInAll = 1'000'000'000;      // of all nodes; of all quotas
 constexpr int64_t kFarthestS = int64_t{1} << 40;       // on the clock, to either side of 0
 constexpr int64_t kLongestS = int64_t{1'000'000'000};  // of a time span
 

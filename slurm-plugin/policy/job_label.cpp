@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <limits>
 
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/job_id.h"
@@ -15,7 +14,7 @@ namespace {
 constexpr std::string_view kStart = "dl:1 ";
 constexpr std::string_view kNoteMark = " | ";
 constexpr size_t kMaxLabel = 4096;
-constexpr int64_t kMaxTime = std::numeric_limits<uint32_t>::max();  // as Slurm counts most times
+constexpr int64_t kMaxTime = kFarthestS;
 constexpr int kMaxNodes = 1'000'000;
 
 bool read_int(std::string_view text, int64_t min, int64_t max, int64_t* out) {

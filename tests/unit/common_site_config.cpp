@@ -358,6 +358,18 @@ TEST(SiteConfig, refuses_more_tenants_than_slurmctld_should_hold) {
   EXPECT_FALSE(parse_site_config(text + "[tenants.more]\nquota = 1\n", "dl.toml"));
 }
 
+// Each quota is allowed; added up as numbers of 32 bits they would be negative.
+TEST(SiteConfig, refuses_quotas_that_are_too_many_gpus_together) {
+  std::string text = "[tenant_groups.all]\nquota = { a100 = 1000000, h100 = 1000000 }\n";
+  for (int i = 0; i < 999; ++i)
+    text += "[tenants.t" + std::to_string(i) + "]\nquota = { a100 = 1000000, h100 = 1000000, l40 = 1000000 }\n";
+  const auto config = parse_site_config(text, "dl.toml");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().text,
+            "dl.toml: all quotas of [tenants] and [tenant_groups] are 2999000000 GPUs together; allowed: up to "
+            "1000000000");
+}
+
 TEST(SiteConfig, takes_rows_for_failures_in_order) {
   auto got = parse_site_config(
       "[[failure]]\npattern = \"mlx5.*[0-9]+ timed out \\\\{\"\nclass = \"fabric\"\nanswer = \"exclude\"\n"

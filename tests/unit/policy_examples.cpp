@@ -360,6 +360,10 @@ TEST(PolicyState, is_refused_with_a_sentence_when_it_contradicts_itself) {
   state.jobs.clear();
   state.tenants[0].weight = -1;
   EXPECT_EQ(check(state).error().text, "tenant 'a': weight -1 is not from 0 to 1000000");
+  state = two_tenants();
+  for (int i = 0; i < 300; ++i) add_tenant(&state, "t" + std::to_string(i), kMostGpus);
+  EXPECT_EQ(check(state).error().text,
+            "the quotas of all tenants and groups are 3000000008 GPUs together; allowed: up to 1000000000");
 }
 
 TEST(PolicyState, names_quotas_that_cannot_all_be_kept) {

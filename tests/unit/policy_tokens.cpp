@@ -202,6 +202,19 @@ TEST(JobLabels, are_read_back_as_written) {
   EXPECT_EQ(format_label(*parse_label(shortest)), shortest);
 }
 
+// Slurm takes --begin=2200-01-01. A label that could not be read would be a foreign job's, which is charged to nobody.
+TEST(JobLabels, have_dates_beyond_2106) {
+  JobLabel label = full_label();
+  for (const int64_t begin_s : {int64_t{1} << 32, int64_t{7'258'118'400}, int64_t{253'402'300'799}, kFarthestS}) {
+    label.begin_s = label.queued_s = begin_s;
+    label.yields = Yield{17, begin_s, 2};
+    const auto got = parse_label(format_label(label));
+    ASSERT_TRUE(got) << begin_s;
+    EXPECT_EQ(got->begin_s, begin_s);
+    EXPECT_EQ(format_label(*got), format_label(label));
+  }
+}
+
 TEST(JobLabels, of_a_later_version_are_read_without_what_is_not_known) {
   const auto got = parse_label(
       "dl:1 tenant=nlp colour=red tier=auto learners=1 gpus=1 pausable=0 placement=pack charge=own later=1:2@3");

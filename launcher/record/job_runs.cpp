@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/parse.h"
 #include "launcher/record/event_log.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr int kMostRuns = 1000000;
 // So many folders in a row may be missing, because somebody has removed them, before the search ends.
 constexpr int kMissing = 16;
+// So often is a comment written again. A run that still finds changes then has its comment sent later again (journal).
+constexpr int kMostWrites = 20;
 
 bool is_folder(const std::string& path) {
   struct stat status {};
@@ -87,6 +90,18 @@ void tell_of_all(const std::vector<RunState>& others, int own, const std::string
   }
   comment->reason = fmt::format("{} runs: {}; run {}: {}", others.size() + 1, counts, own, comment->reason);
   comment->state = worst;
+}
+
+bool write_while_changed(const std::function<std::vector<RunState>()>& read,
+                         const std::function<bool(const std::vector<RunState>&)>& write) {
+  std::vector<RunState> states = read();
+  for (int writes = 0; writes < kMostWrites; ++writes) {
+    if (!write(states)) return false;
+    std::vector<RunState> now = read();
+    if (now == states) return true;
+    states = std::move(now);
+  }
+  return false;
 }
 
 }  // namespace dl::record

@@ -165,10 +165,17 @@ void Journal::send_comment() {
   comment.dir = dir_.root();
   comment.reason = reason_;
   auto ok = std::make_shared<bool>(false);
-  const auto set = [ok, comment, id = job_id_, first = first_dir_, own = dir_.root(), number = number_]() mutable {
+  const auto set = [ok, comment, id = job_id_, first = first_dir_, own = dir_.root(), number = number_] {
     // This runs outside the loop, because the events of other runs may be long and their file system slow.
-    if (!first.empty()) record::tell_of_all(record::other_runs(first, own), number, first, &comment);
-    *ok = slurm_cli::set_comment(id, record::format_comment(comment)).has_value();
+    const auto others = [&]() -> std::vector<record::RunState> {
+      if (first.empty()) return {};
+      return record::other_runs(first, own);
+    };
+    *ok = record::write_while_changed(others, [&](const std::vector<record::RunState>& states) {
+      record::JobComment whole = comment;
+      record::tell_of_all(states, number, first, &whole);
+      return slurm_cli::set_comment(id, record::format_comment(whole)).has_value();
+    });
   };
   calls_->post(
       set,

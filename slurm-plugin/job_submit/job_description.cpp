@@ -233,6 +233,14 @@ std::optional<std::string> declared_licences() {
   return abi::text_of(slurm_conf.licenses);
 }
 
+std::string slurm_conf_path() {
+  return &slurm_conf == nullptr ? "" : abi::text_of(slurm_conf.slurm_conf);
+}
+
+int64_t slurm_conf_read_at() {
+  return &slurm_conf == nullptr ? 0 : slurm_conf.last_update;
+}
+
 Status check_stays_here(const job_desc_msg_t& job) {
   if (&fed_mgr_fed_rec == nullptr || &fed_mgr_cluster_rec == nullptr) return {};
   if (fed_mgr_fed_rec == nullptr || fed_mgr_cluster_rec == nullptr) return {};

@@ -39,6 +39,10 @@ void write_network(bool job_alone, job_desc_msg_t* job);
 bool prolog_runs_at_allocation();
 // The licences of slurm.conf. nullopt in a program that has read none.
 std::optional<std::string> declared_licences();
+// The path of the slurm.conf that slurmctld has read, to be asked for while the plugin is loaded; and when it was read,
+// Unix time. Empty and 0 in a program that has read none.
+std::string slurm_conf_path();
+int64_t slurm_conf_read_at();
 
 // In a federation Slurm may start a job in another cluster than the one that shapes and charges it, unless --clusters
 // names this cluster alone. In that case the result is kUnsupported.

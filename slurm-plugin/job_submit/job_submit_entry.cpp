@@ -15,6 +15,8 @@
 #include "common/base/parse.h"
 #include "slurm-plugin/job_submit/job_description.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
+#include "slurm-plugin/job_submit/node_lines_cache.h"
+#include "slurm-plugin/job_submit/room.h"
 #include "slurm-plugin/job_submit/shape.h"
 #include "slurm-plugin/job_submit/site_cache.h"
 #include "slurm-plugin/job_submit/tenant_rules.h"
@@ -25,7 +27,9 @@ namespace {
 
 constexpr GpuRule kGpuRule{abi::kNtasksIsTheNumber};
 
-SiteCache* site_cache = nullptr;  // created by init(), before any other call; fini() destroys it
+// Created by init(), before any other call; fini() destroys them.
+SiteCache* site_cache = nullptr;
+NodeLinesCache* node_lines = nullptr;
 
 int slurm_code(Errc code) {
   switch (code) {
@@ -75,7 +79,10 @@ struct Charged {
 };
 
 Result<Shape> shape_of(const JobRequest& request, const Submission& given, const Site& site) {
-  return shape_job(request, given, site.config, site.catalogue);
+  DL_TRY_ASSIGN(Shape shape, shape_job(request, given, site.config, site.catalogue));
+  if (site.config.node_counts.empty() && node_lines != nullptr)
+    DL_TRY(check_room(request, *node_lines->get(slurm_conf_read_at())));
+  return shape;
 }
 
 Result<Charged> charge(const JobRequest& request, const Site& site, const job_desc_msg_t& job) {
@@ -243,6 +250,8 @@ int init() noexcept {
     };
     if (dl::site_cache == nullptr)
       dl::site_cache = std::make_unique<dl::SiteCache>(dl::default_site_config_path(false), log).release();
+    if (dl::node_lines == nullptr)
+      dl::node_lines = std::make_unique<dl::NodeLinesCache>(dl::slurm_conf_path()).release();
     // A broken dl.toml is logged, and can be mended without a restart: it must not keep slurmctld from starting.
     if (dl::site_cache->get() || !dl::replaces_a_running_controller()) return SLURM_SUCCESS;
     slurm_error(
@@ -255,6 +264,8 @@ int init() noexcept {
 DlPluginFini fini() noexcept {
   delete dl::site_cache;
   dl::site_cache = nullptr;
+  delete dl::node_lines;
+  dl::node_lines = nullptr;
   return DlPluginFini(SLURM_SUCCESS);
 }
 

@@ -4,13 +4,13 @@
 #include <dirent.h>
 #include <fmt/core.h>
 #include <pwd.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 
 #include "common/base/parse.h"
 #include "common/site/site_tenants_toml.h"
+#include "slurm-plugin/job_submit/file_mark.h"
 #include "slurm-plugin/policy/site_state.h"
 
 namespace dl {
@@ -18,14 +18,6 @@ namespace {
 
 constexpr std::chrono::seconds kLookInterval{1};
 constexpr size_t kMaxCatalogueFiles = 1000;
-
-// A text that changes when the file is edited in place, replaced, removed or created.
-std::string file_mark(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return path + " -\n";
-  return fmt::format("{} {} {} {} {}.{} {}.{}\n", path, info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec,
-                     info.st_mtim.tv_nsec, info.st_ctim.tv_sec, info.st_ctim.tv_nsec);
-}
 
 std::string folder_mark(const std::string& folder) {
   DIR* handle = ::opendir(folder.c_str());

@@ -67,7 +67,7 @@ SH
   assert_contains "$output" "it asks for 1 node, 1 CPU, 1 GPU; free in partition 'batch' are 0 of 4 GPUs, "
   assert_contains "$output" 'running there, by the end of their time limits: [0-9]+ of root \(1 node, 1 GPU\) until '
   [[ $output != *'memory counts, too'* ]]
-  run dlctl why "$(submit --dl-learners=5 --dl-gpus=1 -t5 train.sh)"
+  run dlctl why "$(submit -c1 --gpus=5 -t5 --wrap true)"
   assert_contains "$output" "it asks for 5 GPUs, and partition 'batch' has 4, so it never starts there"
   assert_contains "$output" 'what you can do: scancel [0-9]+, and submit it with at most 4 GPUs'
 }

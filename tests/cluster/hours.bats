@@ -170,3 +170,17 @@ out() { cat "slurm-$1.out"; }
   wait_state "$job" FAILED 30
   assert_contains "$(out "$job")" '/proc/nowhere.*; (allowed|name a folder).*--job-dir'
 }
+
+# bats test_tags=versions
+@test "more GPUs than the nodes of slurm.conf have are refused at submission; what Slurm's own options ask for is left to Slurm" {
+  script true.sh true
+  for client in sbatch salloc srun; do
+    run on_login "$client" --ntasks=5 --dl-learners=5 --dl-gpus=1 "$PWD/true.sh"
+    [ "$status" -ne 0 ]
+    assert_contains "$output" 'dl: --dl-learners=5: all nodes together have GPUs for 4 learners with 1 GPU each \(NodeName in slurm.conf\), so the job would never start; allowed: at most 4'
+  done
+  run on_login sbatch --dl-learners=2:9 --dl-gpus=1 --hold --wrap true
+  [ "$status" -eq 0 ]
+  run on_login sbatch --gpus=5 --hold --wrap true
+  [ "$status" -eq 0 ]
+}

@@ -30,8 +30,8 @@ Charge charge_of_waiting(const ClusterState& state, const Job& job) {
 
 class Wishes {
  public:
-  Wishes(const ClusterState& state, const Decision& decision)
-      : state_(state), decision_(decision), wanted_(state.jobs.size()) {}
+  Wishes(const ClusterState& state, const Decision& decision, const std::vector<HeldBack>& now)
+      : state_(state), decision_(decision), now_(now), wanted_(state.jobs.size()) {}
 
   std::vector<Wanted> wishes() {
     for (size_t i = 0; i < wanted_.size(); ++i) {
@@ -49,8 +49,10 @@ class Wishes {
     find_claims();
     for (size_t i = 0; i < wanted_.size(); ++i)
       if (!state_.jobs[i].running) charge_pending(static_cast<int>(i));
-    set_gates();
+    limit_users();
     find_soon();
+    if (!now_.empty()) open_next();
+    set_gates();
     for (size_t i = 0; i < wanted_.size(); ++i)
       if (!state_.jobs[i].running) rank(static_cast<int>(i));
     return std::move(wanted_);
@@ -123,7 +125,7 @@ class Wishes {
   // Own jobs wait for tokens, and slurmctld starts them as those come free, without asking here: of one user's, only so
   // many are left without a gate as he may hold together. Of a job array all elements wait whose turn it is not: they
   // have one begin time.
-  void set_gates() {
+  void limit_users() {
     UserLimits open(state_);
     for (const Start& start : decision_.starts) open.hold(state_.jobs[start.job], gpus_of(state_, start));
     for (const bool promised : {true, false}) {
@@ -138,6 +140,30 @@ class Wishes {
         }
       }
     }
+  }
+
+  // Of a long queue those that would start next stay open, so that the gates of those behind them can wait.
+  void open_next() {
+    std::vector<Keeper> keepers(wanted_.size());
+    for (size_t i = 0; i < keepers.size(); ++i) {
+      const Wanted& its = wanted_[i];
+      const Job& job = state_.jobs[i];
+      if (job.running || its.turn || its.waits_for_victims) continue;
+      if (its.charge == Charge::kBorrowed) keepers[i] = Keeper::kGate;
+      const bool may_borrow = job.tier == Tier::kAuto && its.open && !soon_[i];
+      if (its.charge == Charge::kOwn && may_borrow) keepers[i] = Keeper::kTokens;
+    }
+    const NextBorrowers next = next_borrowers(state_, decision_, keepers, now_);
+    for (size_t i = 0; i < next.behind.size(); ++i) wanted_[i].gate_can_wait = next.behind[i] != 0;
+    for (size_t i = 0; i < next.jobs.size(); ++i) {
+      Wanted& its = wanted_[next.jobs[i]];
+      its.next = its.open = true;
+      its.charge = Charge::kBorrowed;
+      its.rank = next.ranks[i];
+    }
+  }
+
+  void set_gates() {
     std::vector<Wanted*> closed;
     for (size_t i = 0; i < wanted_.size(); ++i)
       if (!state_.jobs[i].running && !wanted_[i].open) closed.push_back(&wanted_[i]);
@@ -177,7 +203,7 @@ class Wishes {
   void rank(int index) {
     const Job& job = state_.jobs[index];
     Wanted& its = wanted_[index];
-    if (!its.turn && its.charge != Charge::kOwn && !its.waits_for_victims) return;
+    if (its.next || (!its.turn && its.charge != Charge::kOwn && !its.waits_for_victims)) return;
     its.rank = its.charge == Charge::kOwn ? kClaimRank : kBorrowRank - its.start;
     its.unranked_will_do = !its.turn && !soon_[index];
     if (job.tier == Tier::kGuaranteed) its.rank = kGuaranteedRank;
@@ -193,6 +219,7 @@ class Wishes {
 
   const ClusterState& state_;
   const Decision& decision_;
+  const std::vector<HeldBack>& now_;
   std::vector<Wanted> wanted_;
   std::set<int64_t> promised_;         // claims for which jobs have yielded or are to
   std::set<int64_t> arrays_with_own_;  // of which an element starts on own GPUs
@@ -202,8 +229,8 @@ class Wishes {
 
 }  // namespace
 
-std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision) {
-  return Wishes(state, decision).wishes();
+std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision, const std::vector<HeldBack>& now) {
+  return Wishes(state, decision, now).wishes();
 }
 
 int gpus_of(const ClusterState& state, const Start& start) {

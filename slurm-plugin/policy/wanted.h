@@ -10,6 +10,7 @@
 
 #include "slurm-plugin/policy/decide.h"
 #include "slurm-plugin/policy/job_label.h"
+#include "slurm-plugin/policy/next_borrowers.h"
 
 namespace dl::policy {
 
@@ -50,6 +51,8 @@ struct Wanted {
   bool turn = false;   // it may start now: not so a borrower while GPUs of its type are being made free for a claim
   bool open = true;    // false: it is kept from starting by a gate
   int64_t gate_s = 0;  // how long the gate lasts, if nobody renews it; 0: it is open
+  bool next = false;   // not its turn, but open: GPUs that come free before the next look are for it (next_borrowers.h)
+  bool gate_can_wait = false;     // it cannot start as long as those are open
   std::optional<int64_t> rank;    // nothing: it is behind a gate, so that its rank does not matter
   bool unranked_will_do = false;  // a rank of 0 is as good as `rank`: it cannot start before the next decision
   bool waits_for_victims = false;
@@ -59,8 +62,9 @@ struct Wanted {
   bool smallest = false;
 };
 
-// One for each job of the state. `decision` is decide(state).
-std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision);
+// One for each job of the state. `decision` is decide(state). `now`, by job: how the scheduler holds it back already;
+// empty: no gate can wait, as if all were set at once.
+std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision, const std::vector<HeldBack>& now = {});
 
 int gpus_of(const ClusterState& state, const Start& start);
 

@@ -144,7 +144,7 @@ Status Daemon::round() {
     return {};
   }
   tell_uncharged(view, *records);
-  act(actions, records->now_s);
+  act(actions, view.jobs.size(), records->now_s);
   after_round(view, decision);
   return {};
 }
@@ -159,18 +159,26 @@ policy::SteadySizes Daemon::decide(const observe::Records& records, observe::Clu
   return sizes;
 }
 
-void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
+void Daemon::act(const std::vector<Action>& actions, size_t jobs, int64_t now_s) {
   std::map<int64_t, Complaint> failed;
-  const auto until = std::chrono::steady_clock::now() + kOrdersWithin;
+  const auto began = std::chrono::steady_clock::now();
   bool all_made = true;
-  const auto gates =
-      std::count_if(actions.begin(), actions.end(), [&](const Action& action) { return only_gates(action, now_s); });
-  gate_pace_.begin(std::chrono::steady_clock::now(), static_cast<size_t>(gates));
+  gate_pace_.begin(began, jobs);
+  totals_.gates_later = totals_.changes_late = 0;
+  bool answers = true;  // slurmctld does
   for (const Action& action : actions) {
+    const bool late = !answers || std::chrono::steady_clock::now() > began + kOrdersWithin;
     // The next rounds go on with these; the next one does not come sooner for them.
-    if (!options_.once && only_gates(action, now_s) && !gate_pace_.take()) continue;
-    orders_left_ = action.kind == ActionKind::kOrder && std::chrono::steady_clock::now() > until;
-    if (orders_left_) break;
+    if (!options_.once && action.can_wait) {
+      if (late || !gate_pace_.take()) {
+        ++totals_.gates_later;
+        continue;
+      }
+    } else if (!answers || (late && action.kind == ActionKind::kOrder)) {
+      ++totals_.changes_late;
+      orders_left_ = true;
+      continue;
+    }
     const Status done = carry_out(action);
     if (done) {
       count_action(action.kind, &totals_);
@@ -185,7 +193,7 @@ void Daemon::act(const std::vector<Action>& actions, int64_t now_s) {
     complaint.say(passed ? Level::kDebug : Level::kWarning,
                   fmt::format("{}: failed: {}", describe(action), done.error().text), now_s);
     all_made = all_made && passed;
-    if (done.error().code == Errc::kBusy) break;
+    answers = done.error().code != Errc::kBusy;
   }
   // If slurmctld refused a change, the next round does not follow at once but after the usual pause.
   orders_left_ = orders_left_ && all_made;

@@ -47,7 +47,8 @@ class Daemon {
  private:
   Status round();
   policy::SteadySizes decide(const observe::Records& records, observe::ClusterView* view);
-  void act(const std::vector<Action>& actions, int64_t now_s);
+  // `jobs`: how many there are in the queue.
+  void act(const std::vector<Action>& actions, size_t jobs, int64_t now_s);
   void after_round(const observe::ClusterView& view, const policy::Decision& decision);
   void tell_uncharged(const observe::ClusterView& view, const observe::Records& records);
   bool config_in_force();

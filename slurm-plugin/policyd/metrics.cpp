@@ -186,6 +186,11 @@ std::string metrics_text(const observe::ClusterView& view, const policy::Decisio
   head(&text, "dl_policyd_failed_updates_total", "counter", "Changes to jobs that slurmctld did not make.");
   for (const auto& [reason, count] : failures)
     text += fmt::format("dl_policyd_failed_updates_total{{reason=\"{}\"}} {}\n", reason, count);
+  head(&text, "dl_policyd_late_changes", "gauge", "Changes to jobs for which the last round had no time.");
+  text += fmt::format("dl_policyd_late_changes {}\n", totals.changes_late);
+  head(&text, "dl_policyd_later_gates", "gauge",
+       "Gates that are set later, of jobs that cannot start before others that may.");
+  text += fmt::format("dl_policyd_later_gates {}\n", totals.gates_later);
   head(&text, "dl_policyd_config_in_force", "gauge", "1 if dlpolicyd goes by dl.toml as it is now, 0 if not.");
   text += fmt::format("dl_policyd_config_in_force {}\n", totals.config_in_force ? 1 : 0);
   return text;

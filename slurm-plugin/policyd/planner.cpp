@@ -36,7 +36,7 @@ class Planner {
         records_(records),
         decision_(decision),
         grace_(grace),
-        wanted_(policy::wanted(view.state, decision)),
+        wanted_(policy::wanted(view.state, decision, held_back(view, records))),
         tokens_(state_) {
     for (const policy::Resize& resize : resizes)
       for (const policy::Part& part : resize.parts) sizes_[resize.job] += part.learners;
@@ -61,8 +61,9 @@ class Planner {
     for (const observe::Uncharged& job : view_.uncharged) hold(job);
     std::stable_sort(actions_.begin(), actions_.end(), [](const Action& a, const Action& b) {
       // Changes that can start a job come before those that keep one waiting, because a round may not get through all
-      // of them.
+      // of them. What can wait comes last; of that, gates that are there already are renewed first.
       const auto rank = [](const Action& action) {
+        if (action.can_wait) return action.renews ? 3 : 4;
         if (action.kind == ActionKind::kHold) return 1;
         if (action.kind != ActionKind::kOrder) return 0;
         return action.update.site_factor || action.update.licenses ? 1 : 2;
@@ -73,6 +74,12 @@ class Planner {
   }
 
  private:
+  static std::vector<policy::HeldBack> held_back(const ClusterView& view, const observe::Records& records) {
+    std::vector<policy::HeldBack> held;
+    for (const SeenJob& seen : view.jobs) held.push_back({seen.gated, records.jobs[seen.record].site_factor});
+    return held;
+  }
+
   const JobRecord& record(const SeenJob& seen) const { return records_.jobs[seen.record]; }
 
   // The order in which jobs get tokens: 0: those that give own tokens back or have none; 1: own jobs; 2: partly own
@@ -269,7 +276,7 @@ class Planner {
       if (!whole_records_.insert(seen.record).second) return;
       action.job = its.id;
     }
-    add(seen, target, std::move(action));
+    add(seen, target, std::move(action), wants.gate_can_wait);
   }
 
   // The waiting elements of a job array share one record of Slurm's. A change that lets one element start is made to
@@ -355,6 +362,8 @@ class Planner {
           "waits, though {} GPUs are free: Slurm chooses the nodes, and could choose those that jobs are "
           "leaving for a job within its quota",
           policy::gpus_of(state_, *start));
+    if (wants.next)
+      return fmt::format("may borrow {} GPUs as soon as they come free: '{}' is among the next", fewest, tenant);
     if (wants.charge == Charge::kOwn)
       return fmt::format("waits until {} GPUs of the quota of '{}', or of what others lend, are free", fewest, tenant);
     return fmt::format("waits until it is the turn of '{}' to borrow {} GPUs", tenant, fewest);
@@ -363,12 +372,23 @@ class Planner {
   observe::JobUpdate change(const SeenJob& seen, const Target& target) const {
     return diff(present_of(record(seen), seen.label, seen.gated), target, state_.now_s);
   }
-  void add(const SeenJob& seen, const Target& target, Action action) {
+  // Whether all that the action does is to keep a job waiting for longer.
+  bool only_gates(const Action& action) const {
+    if (action.kind != ActionKind::kOrder || action.update.begin_s.value_or(0) <= state_.now_s) return false;
+    observe::JobUpdate others = action.update;
+    others.begin_s.reset();
+    return others.empty();
+  }
+  bool gate_ends(const SeenJob& seen) const { return record(seen).begin_s <= state_.now_s + observe::kSoonS; }
+
+  void add(const SeenJob& seen, const Target& target, Action action, bool gate_can_wait = false) {
     const std::optional<bool> hold = action.update.hold, requeue = action.update.requeue;
     action.update = change(seen, target);
     action.update.hold = hold;
     action.update.requeue = requeue;
     if (action.update.empty() && !action.signal && !action.requeue && !action.end) return;
+    action.renews = seen.gated;
+    action.can_wait = only_gates(action) && (seen.gated ? !gate_ends(seen) : gate_can_wait);
     actions_.push_back(std::move(action));
   }
 

@@ -8,6 +8,7 @@
 //   claims and jobs that may yet become claims   hold own tokens as licences: slurmctld lets them wait for those
 //                                                (a gate, too, where their user would hold more than max_user_gpus)
 //   borrowers whose turn it is                   no gate; ranked by fair share below all claims
+//   of a long queue those that could start next  no gate as long as gates of others are missing; ranked behind those
 //   other borrowers                              a gate: their begin time is kept some time ahead. If the daemon dies,
 //                                                the time passes, and Slurm goes on without it.
 #pragma once
@@ -46,14 +47,17 @@ struct Action {
   bool signal = false;   // then SIGUSR2 is sent to its steps, so that dlrun reads from the label what it is asked for
   bool requeue = false;  // then Slurm is told to requeue it
   bool end = false;      // or to end it
+  // All that it does is to set or renew a gate, and nobody starts who may not if that is done later (pace.h).
+  bool can_wait = false;
+  bool renews = false;   // the job is behind a gate already
   std::string notice;    // a line for the job's output; may be empty
   int64_t slurm_id = 0;  // Slurm's own id of that job, for the notice
   std::string why;       // one clause for the log
 };
 
 // `decision` is decide(view.state), and `resizes` those of decide_steadily() (resizing.h). The actions are to be
-// carried out in their order: first those that make room, then those that start jobs, last those that keep jobs
-// waiting.
+// carried out in their order: first those that make room, then those that start jobs, then those that keep jobs
+// waiting, last those that can wait.
 std::vector<Action> plan(const observe::ClusterView& view, const observe::Records& records,
                          const policy::Decision& decision, const policy::Grace& grace,
                          const std::vector<policy::Resize>& resizes = {});

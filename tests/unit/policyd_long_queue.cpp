@@ -78,40 +78,86 @@ TEST(LongQueueTest, TheNextInSlurmsOrderAreRanked) {
   EXPECT_EQ(actions[1].job, 1009);
 }
 
-// Those that borrow and may start are held back one by one; there is nothing else in Slurm that ends by itself.
-TEST(LongQueueTest, EachBorrowerTakesOneMessageInALease) {
+constexpr size_t kNext = 25;  // an eighth of the GPUs may come free between two looks
+
+observe::Records queue_of_borrowers() {
   observe::Records records = full_cluster();
   for (int i = 0; i < kJobs; ++i) {
     policy::JobLabel its = label("t" + std::to_string(i % kTenants), 1, Charge::kBorrowed);
     its.tier = Tier::kBorrow;
     add_pending(&records, 1000 + i, its).begin_s = kNow - 1;
   }
+  return records;
+}
+
+void carry_out(const Action& action, observe::Records* records) {
+  observe::JobRecord& job = records->jobs[action.job - 1000 + kTenants];
+  if (action.update.begin_s) job.begin_s = *action.update.begin_s;
+  if (action.update.site_factor) job.site_factor = job.priority = *action.update.site_factor;
+}
+
+// Those that borrow and may start are held back one by one; there is nothing else in Slurm that ends by itself. Only
+// the next of them matter at once.
+TEST(LongQueueTest, EachBorrowerTakesOneMessageInALeaseAndNearlyAllCanWait) {
+  observe::Records records = queue_of_borrowers();
   auto actions = plan_for(records);
   EXPECT_EQ(actions.size(), size_t{kJobs});
-  for (const Action& action : actions) EXPECT_TRUE(action.update.begin_s && !action.update.site_factor);
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const observe::JobUpdate& update = actions[i].update;
+    EXPECT_EQ(actions[i].can_wait, i >= kNext) << describe(actions[i]);
+    EXPECT_EQ(bool{update.begin_s}, i >= kNext) << describe(actions[i]);
+    EXPECT_EQ(bool{update.site_factor}, i < kNext) << describe(actions[i]);
+  }
   // Once is enough: the second look, when the first has been carried out in part, changes nothing of that.
   actions.resize(kJobs / 2);
-  for (const Action& action : actions) records.jobs[action.job - 1000 + kTenants].begin_s = *action.update.begin_s;
+  for (const Action& action : actions) carry_out(action, &records);
   records.now_s += 5;
   EXPECT_EQ(plan_for(records).size(), size_t{kJobs / 2});
 }
 
-constexpr int kPace = GatePace::kPerSecond;
+TEST(LongQueueTest, OnceAllGatesAreSetTheNextOnesGetTheirs) {
+  observe::Records records = queue_of_borrowers();
+  for (const Action& action : plan_for(records)) carry_out(action, &records);
+  records.now_s += 5;
+  const auto actions = plan_for(records);
+  ASSERT_GE(actions.size(), kNext);
+  for (size_t i = 0; i < actions.size(); ++i) {
+    EXPECT_TRUE(actions[i].update.begin_s) << describe(actions[i]);
+    EXPECT_EQ(actions[i].can_wait, i >= kNext) << "a gate that is not among the first any more gets longer";
+    carry_out(actions[i], &records);
+  }
+  EXPECT_TRUE(plan_for(records).empty());
+}
+
+// A gate that is about to end is renewed at once: its job is ahead of nobody.
+TEST(LongQueueTest, AGateThatIsAboutToEndCannotWait) {
+  observe::Records records = queue_of_borrowers();
+  for (auto& job : records.jobs)
+    if (job.id >= 1000) job.begin_s = kNow + 400;
+  records.jobs[kTenants + 7].begin_s = kNow + 20;
+  const auto actions = plan_for(records);
+  ASSERT_EQ(actions.size(), size_t{kJobs - policy::kNearGates + 1});
+  EXPECT_EQ(actions[0].job, 1007);
+  EXPECT_FALSE(actions[0].can_wait);
+  for (size_t i = 1; i < actions.size(); ++i) EXPECT_TRUE(actions[i].can_wait && actions[i].renews);
+}
+
+constexpr int kPace = GatePace::kMost;
 
 struct Rounds {
   std::chrono::steady_clock::time_point now{std::chrono::hours(5)};
   GatePace pace;
   // How many gates a round sets that begins so long after the one before, of so many.
-  int after(std::chrono::milliseconds pause, size_t wanted) {
+  int after(std::chrono::milliseconds pause, int wanted, size_t jobs = 0) {
     now += pause;
-    pace.begin(now, wanted);
+    pace.begin(now, jobs);
     int set = 0;
-    while (set < static_cast<int>(wanted) && pace.take()) ++set;
+    while (set < wanted && pace.take()) ++set;
     return set;
   }
 };
 
-TEST(GatePaceTest, AThousandGatesAreSpreadOverManyRoundsAndAPauseSavesNoneUp) {
+TEST(GatePaceTest, GatesAreSpreadOverManyRoundsAndAPauseSavesNoneUp) {
   using std::chrono::milliseconds;
   Rounds rounds;
   EXPECT_EQ(rounds.after(milliseconds(0), 1000), kPace) << "the first round has as many as a second";
@@ -124,26 +170,15 @@ TEST(GatePaceTest, AThousandGatesAreSpreadOverManyRoundsAndAPauseSavesNoneUp) {
   EXPECT_NEAR(set, 3 * kPace, 1) << "short rounds lose nothing";
 }
 
-TEST(GatePaceTest, VeryManyAreNotSpreadUntilFewAreLeft) {
-  Rounds rounds;
-  EXPECT_EQ(rounds.after(std::chrono::milliseconds(1000), kJobs), kJobs);
-  EXPECT_EQ(rounds.after(std::chrono::milliseconds(1000), 1000), 1000) << "what that look has left over";
-  rounds.after(std::chrono::milliseconds(1000), 10);
-  EXPECT_LE(rounds.after(std::chrono::milliseconds(1000), 1000), 2 * kPace);
-}
-
-TEST(GatePaceTest, OnlyWhatKeepsAJobWaitingIsSpread) {
-  Action action;
-  action.update.begin_s = kNow + 60;
-  EXPECT_TRUE(only_gates(action, kNow));
-  action.update.begin_s = kNow;
-  EXPECT_FALSE(only_gates(action, kNow)) << "it opens";
-  action.update.begin_s = kNow + 60;
-  action.update.licenses = "dl_t1:1";
-  EXPECT_FALSE(only_gates(action, kNow));
-  action.update.licenses.reset();
-  action.kind = ActionKind::kReturn;
-  EXPECT_FALSE(only_gates(action, kNow)) << "a victim that has gone";
+// Each look at a long queue takes slurmctld some time of its own.
+TEST(GatePaceTest, TheLongerTheQueueTheFewerButMoreThanAreRenewed) {
+  EXPECT_EQ(GatePace::per_second(0), GatePace::kMost);
+  EXPECT_LT(GatePace::per_second(5000), GatePace::per_second(1000));
+  EXPECT_EQ(GatePace::per_second(1'000'000), GatePace::kLeast);
+  for (const int64_t jobs : {100, 1000, 10'000, 20'000}) {
+    const int64_t renewals = 2 * policy::kNearGates / policy::kGateS + 2 * jobs / policy::far_gate_s(jobs);
+    EXPECT_GE(GatePace::per_second(static_cast<size_t>(jobs)), static_cast<size_t>(renewals)) << jobs;
+  }
 }
 
 }  // namespace

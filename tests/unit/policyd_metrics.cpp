@@ -75,10 +75,13 @@ TEST(MetricsTest, TellOfChangesThatFailedAndOfAConfigurationThatIsNotTheFiles) {
   const policy::Decision decision = policy::decide(view.state);
   EXPECT_NE(metrics_text(view, decision, totals).find("dl_policyd_config_in_force 1\n"), std::string::npos);
   totals.config_in_force = false;
+  totals.changes_late = 7;
+  totals.gates_later = 900;
   const std::string text = metrics_text(view, decision, totals);
   for (const char* line : {"dl_policyd_failed_updates_total{reason=\"denied\"} 2\n",
                            "dl_policyd_failed_updates_total{reason=\"unreachable\"} 1\n",
-                           "dl_policyd_failed_updates_total{reason=\"refused\"} 1\n", "dl_policyd_config_in_force 0\n"})
+                           "dl_policyd_failed_updates_total{reason=\"refused\"} 1\n", "dl_policyd_config_in_force 0\n",
+                           "dl_policyd_late_changes 7\n", "dl_policyd_later_gates 900\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
 }
 

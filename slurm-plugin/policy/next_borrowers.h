@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each gate that keeps a borrower waiting is a message to slurmctld, and a long queue needs thousands. To set them over
+// time, without anybody starting meanwhile who may not, those that the policy would start next stay open and ranked:
+// whatever comes free goes to them, so that the jobs behind them cannot start. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slurm-plugin/policy/decide.h"
+
+namespace dl::policy {
+
+// The rank of a next borrower is at most this: behind everybody whose turn it is, and behind all claims.
+constexpr int64_t kNextRank = 45'000;
+// Fewer gates than these are set at once, and nobody is next.
+constexpr int kFewGates = 100;
+// GPUs that may come free between two looks at the cluster: an eighth of those in use, but no fewer than these, nor
+// than the largest job holds. If more do, borrowers without a gate may get what is beyond that.
+constexpr int kLeastComingFree = 16;
+
+// What has to keep a job waiting whose turn it is not.
+enum class Keeper : char {
+  kNothing,  // it runs, starts, or is none that may borrow
+  kGate,
+  kTokens,  // it waits for tokens of its own, may borrow before it gets them, and has no gate
+};
+// How the scheduler holds a pending job back now.
+struct HeldBack {
+  bool gated = false;
+  int64_t rank = 0;
+};
+
+struct NextBorrowers {
+  // Indexes of jobs, in the order in which they would start if GPUs came free. A job that ends counts for the share of
+  // its tenant from the next look on.
+  std::vector<int> jobs;
+  std::vector<int64_t> ranks;  // of these
+  // By job of the state: wherever it would fit, one of `jobs` fits, until these hold all GPUs that may come free.
+  std::vector<char> behind;
+};
+
+// `keepers` and `now`: by job. All is empty if there are few gates to set, or if nobody who waits may start just
+// because GPUs come free: claims wait for GPUs of that type, GPUs are kept for a gang, or tenants keep some of theirs.
+// Elastic jobs, elements of job arrays, and jobs of tenants that limit their users are never next, as Slurm would start
+// them otherwise than the policy.
+NextBorrowers next_borrowers(const ClusterState& state, const Decision& decision, const std::vector<Keeper>& keepers,
+                             const std::vector<HeldBack>& now);
+
+// Falling ranks from `most` down to 1, of which as many as possible are those that are there already (`now`). There
+// must not be more of them than `most`.
+std::vector<int64_t> falling_ranks(const std::vector<int64_t>& now, int64_t most);
+
+}  // namespace dl::policy

@@ -73,7 +73,7 @@ class SiteCache {
   bool network_unread_ = false;
   std::chrono::steady_clock::time_point looked_at_{};
   SitePtr current_;
-  Error error_{Errc::kNotFound, "no configuration was read yet", 0};
+  Error error_{Errc::kNotFound, "dl.toml was not read yet", 0};
 };
 
 }  // namespace dl

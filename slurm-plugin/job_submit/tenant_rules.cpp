@@ -214,7 +214,8 @@ class Rules {
       own_part_ = policy::least_own_part(job_.state, index_, as_policy_.tier, static_cast<int>(most_));
     const auto tokens =
         policy::tokens_for(job_.state, index_, type_, static_cast<int>(most_), ruling_.charge, nullptr, own_part_);
-    if (!tokens) return Error{Errc::kInternal, "no tokens for a job that was admitted"};
+    if (!tokens)
+      return Error{Errc::kInternal, "no licences stand for the GPUs of a job that was admitted (a fault of slurm-dl)"};
     ruling_.licences = policy::with_tokens(job_.given.licences, policy::format_licences(*tokens));
     if (ruling_.licences.size() > 1000)
       return Error{Errc::kInvalid, "the list of licences is longer than Slurm takes; allowed: up to 1000 characters"};

@@ -84,7 +84,7 @@ std::vector<std::string> resolve(const std::string& name) {
 
 Result<std::vector<std::string>> peers_of(const std::string& node_list, const SiteConfig& site) {
   DL_TRY_ASSIGN(const std::vector<std::string> nodes, expand_hostlist(node_list, kMaxNodes));
-  if (nodes.empty()) return Error{Errc::kInvalid, "Slurm does not say which nodes the job has"};
+  if (nodes.empty()) return Error{Errc::kInvalid, "Slurm does not say which nodes the job has: the list is empty"};
   const SlurmAddresses known = addresses_in(slurm_conf(), nodes);
   std::vector<std::string> peers = site.network.allow;
   // A name server that does not answer must not delay the prolog of a large job for hours.
@@ -217,7 +217,9 @@ int run(int argc, char** argv) {
   job.mount = cgroup2_mount(text_of_file("/proc/self/mountinfo")).value_or("");
   if (verb == "on") return on(job, argv[3], argv[4]);
   if (verb == "off") return off(job);
-  const Status attached = verb == "attach" ? attach(job) : Status(Error{Errc::kInvalid, "unknown verb"});
+  const Status attached = verb == "attach"
+                              ? attach(job)
+                              : Status(Error{Errc::kInvalid, "'" + verb + "' is not a verb; allowed: on, attach, off"});
   if (!attached) std::fprintf(stderr, "dl-seal: job %s: %s\n", argv[2], attached.error().text.c_str());
   return attached ? 0 : 1;
 }

@@ -10,7 +10,7 @@ namespace dl::observe {
 namespace {
 
 Status load(Records* into) noexcept {
-  const Error thrown{Errc::kInternal, "Slurm's records cannot be read"};
+  const Error thrown{Errc::kInternal, "Slurm's records cannot be read: out of memory, or a fault of slurm-dl"};
   return guard(
       Status(thrown), [](const char*) {},
       [into]() -> Status {

@@ -218,7 +218,7 @@ Status check(const ClusterState& state) {
   std::vector<int> held(state.nodes.size());
   for (size_t i = 0; i < std::min(state.first_running, state.jobs.size()); ++i)
     if (state.jobs[i].running || !state.jobs[i].parts.empty())
-      return invalid(fmt::format("job {} runs, and the first that does is said to be the {}th of the list",
+      return invalid(fmt::format("job {} runs, and the list puts the first job that runs at number {}",
                                  state.jobs[i].id, state.first_running + 1));
   for (const Job& job : state.jobs) {
     DL_TRY(check_request(state, job));

@@ -75,14 +75,16 @@ Status Daemon::configure() {
 Status Daemon::run() {
   if (!options_.state_file.empty()) {
     if (Status loaded = use_.load(options_.state_file); !loaded)
-      log(Level::kWarning, fmt::format("past use is counted anew: {}", loaded.error().text));
+      log(Level::kWarning,
+          fmt::format("past use cannot be read, and is counted anew from now on: {}", loaded.error().text));
   }
   if (!options_.history_file.empty()) {
     auto history = observe::read_history(options_.history_file, std::time(nullptr));
     if (history)
       history_ = observe::History(std::move(history->spans));
     else if (history.error().code != Errc::kNotFound)
-      log(Level::kWarning, fmt::format("the history begins anew: {}", history.error().text));
+      log(Level::kWarning,
+          fmt::format("the history cannot be read, and begins anew from now on: {}", history.error().text));
   }
   if (options_.once) return round();
   log(Level::kNotice, fmt::format("started: {} tenants from {}{}", site_.tenants.size(), options_.config,

@@ -73,7 +73,7 @@ int run(int argc, char** argv) {
                 kUsage);
   options.interval = *seconds;
   if (options.json && !options.dry_run)
-    return fail(Error{Errc::kConflict, "--json needs --dry-run; allowed: both, or neither"}, kUsage);
+    return fail(Error{Errc::kConflict, "--json needs --dry-run; add --dry-run, or leave --json out"}, kUsage);
   set_verbose(verbose);
 
   // Other signals keep their default action and end the process: there is nothing to undo.

@@ -34,7 +34,7 @@ void RecentUse::update(policy::ClusterState* state) {
 
 Status RecentUse::parse(const std::string& text) {
   const auto json = Json::parse(text);
-  const Error bad{Errc::kInvalid, "not a record of use"};
+  const Error bad{Errc::kInvalid, "the text is not a record of use as dlpolicyd keeps it"};
   if (!json.is_object()) return bad;
   const auto version = json.find("version");
   if (version == nullptr || !version->is_number_integer() || version->get<int64_t>() != 1) return bad;

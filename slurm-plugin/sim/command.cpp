@@ -34,7 +34,7 @@ Result<Site> ClusterOptions::site() const {
 Status write_text(const std::string& path, const std::string& text) {
   if (path != "-") return write_file_atomically(path, text);
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return {};
-  return Error{Errc::kIo, "cannot write to standard output"};
+  return Error{Errc::kIo, "the answer cannot be written to standard output"};
 }
 
 }  // namespace dl::sim

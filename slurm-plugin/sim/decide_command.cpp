@@ -49,11 +49,11 @@ Status decide(const std::string& path) {
     if (said.rfind("{\"error\"", 0) == 0) ++wrong;
     // The answer is flushed, since the program that asks waits for it before its next question.
     if (std::fputs((said + "\n").c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-      return Error{Errc::kIo, "cannot write to standard output"};
+      return Error{Errc::kIo, "the answer cannot be written to standard output"};
   }
-  if (std::ferror(file.get()) != 0) return Error{Errc::kIo, "cannot read " + printable(path)};
+  if (std::ferror(file.get()) != 0) return Error{Errc::kIo, printable(path) + " cannot be read to its end"};
   if (questions == 0)
-    return Error{Errc::kInvalid, printable(path) + ": there is no question; allowed: one on each line"};
+    return Error{Errc::kInvalid, printable(path) + ": the file holds no question; allowed: one on each line"};
   if (wrong > 0)
     return Error{Errc::kInvalid, std::to_string(wrong) + " of " + std::to_string(questions) +
                                      " questions had no answer; their lines of the output say why"};

@@ -42,7 +42,8 @@ int run(int argc, char** argv) {
   for (const auto& [sub, action] : runs) {
     if (!sub->chosen()) continue;
     Status status = action();
-    if (status && std::fflush(stdout) != 0) status = Error{Errc::kIo, "cannot write to standard output"};
+    if (status && std::fflush(stdout) != 0)
+      status = Error{Errc::kIo, "the answer cannot be written to standard output"};
     if (status) return kDone;
     std::fprintf(stderr, "dlsim %s: %s\n", sub->name().c_str(), status.error().text.c_str());
     const Errc code = status.error().code;

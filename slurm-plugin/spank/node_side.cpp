@@ -80,7 +80,7 @@ void NodeSide::collect(spank_t spank) {
   if (fault_) return;
   for (const auto& [name, value] : request_.environment)
     if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
-      fault_ = Error{Errc::kInternal, name + " could not be set for the job", 0};
+      fault_ = Error{Errc::kInternal, "environment variable " + name + " could not be set for the job", 0};
   // Steps that dlrun starts run its agents, which give the learners their environment.
   if (!fault_ && request_.framework && is_plain_step() && get(spank, env::kControl).empty())
     if (Status found = find_framework(); !found) fault_ = std::move(found).error();
@@ -112,7 +112,9 @@ Status NodeSide::find_framework() {
 Status NodeSide::start_task(spank_t spank) {
   if (fault_) return *fault_;
   // An exception ended prepare(), most likely for lack of memory. Jobs without --dl-* flags go on.
-  if (!prepared_ && !request_.empty()) return Error{Errc::kInternal, "the --dl-* flags could not be prepared here", 0};
+  if (!prepared_ && !request_.empty())
+    return Error{Errc::kInternal, "the --dl-* flags could not be prepared on this node; the reason is in slurmd's log",
+                 0};
   // job_submit_dl.so asked Slurm to send SIGUSR2 before the time limit, for dlrun's agents. The signal would end a
   // program that has no handler for it, so it is ignored here; a program that has one installs it later.
   if (is_plain_step() && get(spank, env::kControl).empty() && !get(spank, kSignalEnv).empty())
@@ -177,7 +179,7 @@ Status NodeSide::add_families(spank_t spank) {
   DL_TRY_ASSIGN(const LearnerContext learner, context(spank));
   char** list = nullptr;
   if (spank_get_item(spank, S_JOB_ENV, &list) != ESPANK_SUCCESS || list == nullptr)
-    return Error{Errc::kInternal, "Slurm does not give the task's environment", 0};
+    return Error{Errc::kInternal, "Slurm does not give the environment of the task to spank_dl.so", 0};
   Environment before;
   for (; *list != nullptr; ++list) {
     const std::string entry = *list;
@@ -204,7 +206,7 @@ Status NodeSide::add_families(spank_t spank) {
     auto old = before.find(name);
     if (old != before.end() && old->second == value) continue;
     if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
-      return Error{Errc::kInternal, name + " could not be set", 0};
+      return Error{Errc::kInternal, "environment variable " + name + " could not be set for the task", 0};
   }
   return {};
 }

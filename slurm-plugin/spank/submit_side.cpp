@@ -111,7 +111,11 @@ void SubmitSide::adopt_task_count() {
 }
 
 Status SubmitSide::option(size_t index, const char* value) {
-  if (index >= kOptionCount) return Error{Errc::kInternal, "an option that was never registered", 0};
+  if (index >= kOptionCount)
+    return Error{Errc::kInternal,
+                 "option number " + std::to_string(index) + " was never registered; allowed: 0 to " +
+                     std::to_string(kOptionCount - 1),
+                 0};
   const std::string text = abi::text_of(value);
   const bool preset = !presets_[index].empty() && presets_[index] == text;
   return read_option(kOptions[index], text, &request_,

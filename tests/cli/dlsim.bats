@@ -130,7 +130,7 @@ ask() { printf '%s\n' "$@" | "$dlsim" decide - | jq -c 'del(.seconds, .seconds_t
 nonsense|the line is not JSON
 []|the line: is no object
 {"jobs":[]}|nodes: is missing
-{"nodes":[],"jobs":[]}|nodes: there is none
+{"nodes":[],"jobs":[]}|nodes: the list is empty
 {"nodes":[{"gpus":0}],"jobs":[]}|nodes[0].gpus: 0 is not allowed; allowed: a whole number from 1 to 1024
 {"nodes":[{"gpus":1e30}],"jobs":[]}|nodes[0].gpus
 {"nodes":[{"gpus":2}],"jobs":[],"admision":"drop"}|admision: is not known here; allowed: admission, 
@@ -144,7 +144,7 @@ nonsense|the line is not JSON
 {"nodes":[{"gpus":2}],"jobs":[{"id":"a","now":{"gpus":2},"speeds":{"gpu":[{"gpus":1,"speed":1}]}}]}|jobs[0].now: 2 GPUs
 {"nodes":[{"gpus":2}],"jobs":[{"id":"a","tenant":"x","speeds":{"gpu":[{"gpus":1,"speed":1}]}}]}|jobs[0].tenant: 'x' is not one
 {"nodes":[{"gpus":2}],"tenants":[{"name":"x","parent":"y"}],"jobs":[]}|tenants[0].parent
-{"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{"gpu":[{"gpus":1,"nodes":2,"speed":1}]}}]}|jobs[0].speeds.gpu[0].nodes: 2 nodes for 1 GPUs
+{"nodes":[{"gpus":2}],"jobs":[{"id":"a","speeds":{"gpu":[{"gpus":1,"nodes":2,"speed":1}]}}]}|jobs[0].speeds.gpu[0].nodes: 2 nodes are too many for 1 GPU;
 END
   # Tenants in one another without end would end the stack; types without end, the patience.
   jq -cn '{nodes: [{gpus: 2}], jobs: [], tenants: ([{name: "0"}] + [range(1; 70) | {name: "\(.)", parent: "\(. - 1)"}])}' >deep

@@ -351,8 +351,8 @@ TEST(PolicyState, is_refused_with_a_sentence_when_it_contradicts_itself) {
   add_running(&state, 0, {{0, 5}}, Charge::kOwn);
   EXPECT_EQ(check(state).error().text, "node 'n0' has 4 GPUs, and jobs hold 5");
   state.first_running = state.jobs.size();
-  EXPECT_EQ(check(state).error().text, "job 1 runs, and the first that does is said to be the " +
-                                           std::to_string(state.jobs.size() + 1) + "th of the list");
+  EXPECT_EQ(check(state).error().text,
+            "job 1 runs, and the list puts the first job that runs at number " + std::to_string(state.jobs.size() + 1));
   state.first_running = 0;
   state.jobs.clear();
   add_job(&state, 7, 1);

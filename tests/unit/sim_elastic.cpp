@@ -94,7 +94,7 @@ TEST(SimElastic, ALargerBatchIsNeverSlower) {
 }
 
 TEST(SimElastic, UnknownCategoriesAreRefusedByName) {
-  EXPECT_NE(parse_categories("compute,none").error().text.find("'none' is no category"), std::string::npos);
+  EXPECT_NE(parse_categories("compute,none").error().text.find("'none' is not a category"), std::string::npos);
   EXPECT_FALSE(parse_categories(""));
   EXPECT_EQ(parse_categories("fixed,compute")->size(), 2U);
 }

@@ -25,7 +25,7 @@ class Reader {
  public:
   Result<Question> read(std::string_view line) {
     const Json json = Json::parse(line);
-    if (json.is_broken()) return invalid("the line is not JSON");
+    if (json.is_broken()) return invalid("the line is not JSON; allowed: one object in { } on each line");
     Fields fields(json, "");
     std::string admission = "hold";
     std::string objective = "speedup";
@@ -73,13 +73,13 @@ class Reader {
       DL_TRY(fields.end());
       const size_t index = type_index(type);
       if (question_.types.size() > elastic::kMostTypes)
-        return invalid(fmt::format("nodes: more than {} types", elastic::kMostTypes));
+        return invalid(fmt::format("nodes: more than {} types of GPU; allowed: up to that many", elastic::kMostTypes));
       gpus.resize(question_.types.size());
       gpus[index] += each * count;
       per_node_[index] = std::max(per_node_[index], each);
       if (gpus[index] > 100 * kMostGpus) return invalid("nodes: more than 100,000,000 GPUs of one type");
     }
-    if (gpus.empty()) return invalid("nodes: there is none");
+    if (gpus.empty()) return invalid("nodes: the list is empty; allowed: one entry or more, with type and gpus");
     elastic::Share all;
     for (const int64_t n : gpus) all.gpus.push_back(static_cast<int>(n));
     problem().shares.push_back(std::move(all));
@@ -110,7 +110,8 @@ class Reader {
     DL_TRY(fields.end());
     const auto above = tenant_index_.find(parent);
     if (above == tenant_index_.end())
-      return invalid(path + ".parent: '" + printable(parent) + "' is no tenant above this line in the list");
+      return invalid(path + ".parent: '" + printable(parent) +
+                     "' is not a tenant earlier in the list; allowed: the parent before its children");
     elastic::Share share{above->second, problem().shares[above->second].gpus};
     if (most != nullptr) {
       Fields limits(*most, path + ".most");
@@ -122,7 +123,7 @@ class Reader {
       DL_TRY(limits.end());
     }
     if (!tenant_index_.emplace(name, static_cast<int>(problem().shares.size())).second)
-      return invalid(path + ".name: '" + printable(name) + "' stands there twice");
+      return invalid(path + ".name: '" + printable(name) + "' is given twice; allowed: once");
     problem().shares.push_back(std::move(share));
     return {};
   }
@@ -147,10 +148,12 @@ class Reader {
     const Json* now = fields.object("now");
     const Json* speeds = fields.object("speeds");
     DL_TRY(fields.end());
-    if (fewest > most) return invalid(fmt::format("{}: min {} is more than max {}", path, fewest, most));
+    if (fewest > most)
+      return invalid(fmt::format("{}: min {} is more than max {}; allowed: min up to max", path, fewest, most));
     const auto share = tenant_index_.find(tenant);
     if (share == tenant_index_.end())
-      return invalid(path + ".tenant: '" + printable(tenant) + "' is not one of the tenants");
+      return invalid(path + ".tenant: '" + printable(tenant) +
+                     "' is not one of the tenants; allowed: a name of the list tenants");
     job.share = share->second;
     job.restarts = static_cast<int>(restarts);
     DL_TRY(read_speeds(*speeds, path + ".speeds", &job));
@@ -168,7 +171,7 @@ class Reader {
       DL_TRY_ASSIGN(const size_t type, known_type(member.name, path));
       if (!member.value.is_array() || member.value.size() > elastic::kMostPointsOfJob)
         return invalid(
-            fmt::format("{}.{}: is no list of at most {} sizes", path, member.name, elastic::kMostPointsOfJob));
+            fmt::format("{}.{}: is not a list of at most {} sizes", path, member.name, elastic::kMostPointsOfJob));
       for (size_t i = 0; i < member.value.size(); ++i) {
         Fields fields(member.value[i], fmt::format("{}.{}[{}]", path, member.name, i));
         elastic::Point point;
@@ -176,7 +179,9 @@ class Reader {
         int64_t nodes = 0;
         fields.needs("gpus").needs("speed").whole("gpus", 1, kMostGpus, &gpus).whole("nodes", 1, kMostGpus, &nodes);
         if (nodes > gpus)
-          return invalid(fmt::format("{}.{}[{}].nodes: {} nodes for {} GPUs", path, member.name, i, nodes, gpus));
+          return invalid(
+              fmt::format("{}.{}[{}].nodes: {} nodes are too many for {} GPU{}; allowed: up to one node for each GPU",
+                          path, member.name, i, nodes, gpus, gpus == 1 ? "" : "s"));
         fields.whole("batch", 1, int64_t{1} << 50, &point.batch);
         fields.number("speed", 1e-12, elastic::kMostValue, &point.speed);
         DL_TRY(fields.end());

@@ -68,10 +68,10 @@ Result<std::vector<Category>> parse_categories(const std::string& text) {
     const auto found =
         std::find_if(categories().begin(), categories().end(), [&](const Category& row) { return name == row.name; });
     if (found == categories().end())
-      return Error{Errc::kInvalid, fmt::format("'{}' is no category of jobs; allowed: {}", printable(name), names)};
+      return Error{Errc::kInvalid, fmt::format("'{}' is not a category of jobs; allowed: {}", printable(name), names)};
     chosen.push_back(*found);
   }
-  if (chosen.empty()) return Error{Errc::kInvalid, fmt::format("'' is no category of jobs; allowed: {}", names)};
+  if (chosen.empty()) return Error{Errc::kInvalid, fmt::format("'' is not a category of jobs; allowed: {}", names)};
   return chosen;
 }
 

@@ -78,7 +78,7 @@ class CsvLines {
       if (field < 0)
         return invalid(fmt::format("heading: '{}' is not a field; allowed: {}", printable(name), field_names()));
       if (std::find(columns_.begin(), columns_.end(), static_cast<size_t>(field)) != columns_.end())
-        return invalid(fmt::format("heading: '{}' stands there twice", name));
+        return invalid(fmt::format("heading: '{}' is given twice; allowed: once", name));
       columns_.push_back(static_cast<size_t>(field));
     }
     for (size_t i = 0; i < trace_fields().size(); ++i) {
@@ -92,7 +92,7 @@ class CsvLines {
   Result<TraceJob> read(std::string_view line) const {
     DL_TRY_ASSIGN(const std::vector<std::string> texts, split_csv(line));
     if (texts.size() != columns_.size())
-      return invalid(fmt::format("{} fields; the heading has {}", texts.size(), columns_.size()));
+      return invalid(fmt::format("the line has {} fields; the heading has {}", texts.size(), columns_.size()));
     TraceJob job;
     for (size_t i = 0; i < texts.size(); ++i) {
       // An empty field counts as not given.
@@ -163,7 +163,7 @@ class Reader {
   }
 
   Result<Trace> end() {
-    if (trace_.jobs.empty()) return invalid(fmt::format("{}: has no job", name_));
+    if (trace_.jobs.empty()) return invalid(fmt::format("{}: has no job; allowed: one or more", name_));
     std::sort(trace_.jobs.begin(), trace_.jobs.end(), [](const TraceJob& a, const TraceJob& b) {
       return a.submit_s != b.submit_s ? a.submit_s < b.submit_s : a.id < b.id;
     });
@@ -220,7 +220,8 @@ Result<Trace> read_trace(const std::string& path) {
   while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), file)) {
     text.append(buffer.data(), n);
     if (text.size() > kMostBytes)
-      return invalid(fmt::format("{}: is longer than {}", printable(path), format_bytes(kMostBytes)));
+      return invalid(fmt::format("{}: the trace is longer than {}, the most that is read", printable(path),
+                                 format_bytes(kMostBytes)));
   }
   if (std::ferror(file)) return errno_error("read " + printable(path, 200), errno);
   return parse_trace(text, standard ? "standard input" : path);

@@ -241,7 +241,7 @@ void Agent::on_start(const supervise::Start& message) {
   if (Status created = progress_.create(rank_); !created)
     tee_.feed("dl-agent: " + created.error().text + ": this learner cannot be asked to save\n");
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    failed.error = errno_error("create a pipe", errno).text;
+    failed.error = errno_error("create a pipe for the learner's output", errno).text;
     return send_exit(failed);
   }
   output_.reset(ends[0]);

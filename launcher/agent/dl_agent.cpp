@@ -22,7 +22,7 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (argc != 1) {
-    std::fprintf(stderr, "dl-agent: is started by dlrun; see dlrun(1)\n");
+    std::fprintf(stderr, "dl-agent: this program is started by dlrun; see dlrun(1)\n");
     return 2;
   }
   const dl::Result<dl::agent::Agent::End> end = dl::agent::Agent().run();
@@ -30,7 +30,7 @@ int main(int argc, char** argv) try {
   if (end) {
     // /proc/self/exe is the file that runs now, even if a newer version has replaced it at its path.
     ::execv("/proc/self/exe", argv);
-    std::perror("dl-agent: begin anew");
+    std::perror("dl-agent: this program could not start itself again");
     return 1;
   }
   std::fprintf(stderr, "dl-agent: %s\n", end.error().text.c_str());

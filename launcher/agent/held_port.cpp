@@ -11,13 +11,13 @@ namespace {
 
 Result<UniqueFd> bind_any(int family, const sockaddr* address, socklen_t size) {
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return errno_error("hold a port", errno);
+  if (!fd) return errno_error("hold a free TCP port for a learner", errno);
   int one = 1, zero = 0;
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
       ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) != 0)
-    return errno_error("hold a port", errno);
+    return errno_error("hold a free TCP port for a learner", errno);
   if (family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
-  if (::bind(fd.get(), address, size) != 0) return errno_error("hold a port", errno);
+  if (::bind(fd.get(), address, size) != 0) return errno_error("hold a free TCP port for a learner", errno);
   return fd;
 }
 
@@ -38,7 +38,7 @@ Status HeldPort::hold() {
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
   if (::getsockname(held->get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0)
-    return errno_error("hold a port", errno);
+    return errno_error("hold a free TCP port for a learner", errno);
   port_ = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port
                                             : reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
   fd_ = std::move(*held);

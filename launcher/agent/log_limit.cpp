@@ -22,7 +22,8 @@ int punch_hole(int fd, off_t at, off_t bytes) {
 
 // One line of exactly kMarkBytes.
 std::string mark(uint64_t bytes) {
-  std::string text = "\ndl-agent: " + std::to_string(bytes) + " bytes were dropped here (log_limit in dl.toml)";
+  std::string text = "\ndl-agent: " + std::to_string(bytes) +
+                     " bytes of output were dropped here, beyond the limit of a log (log_limit in dl.toml)";
   text.resize(kMarkBytes - 1, ' ');
   return text + "\n";
 }

@@ -39,7 +39,9 @@ std::string own_folder() {
 Status check_owner(const std::string& folder) {
   struct stat status {};
   if (::lstat(folder.c_str(), &status) == 0 && (!S_ISDIR(status.st_mode) || status.st_uid != ::getuid()))
-    return Error{Errc::kConflict, folder + " is not a folder of this user"};
+    return Error{
+        Errc::kConflict,
+        folder + " is not a folder, or belongs to another user; remove it, or set TMPDIR to a folder of your own"};
   return {};
 }
 

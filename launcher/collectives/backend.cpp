@@ -48,13 +48,14 @@ Status check_operation(const Operation& operation, int size) {
   if (reduces && !is_op(operation.op))
     return invalid("op: " + std::to_string(operation.op) + " is unknown; allowed: DLLEARNER_SUM to DLLEARNER_MEAN");
   if (reduces && operation.op == DLLEARNER_MEAN && !is_floating(operation.dtype))
-    return invalid("op: a mean of integers is no integer; allowed with DLLEARNER_MEAN: F32, F64, F16, BF16");
+    return invalid("op: DLLEARNER_MEAN of integers would be no integer; allowed with it: F32, F64, F16, BF16");
   if (operation.kind == Kind::kBroadcast && (operation.root < 0 || operation.root >= size))
-    return invalid("root: " + std::to_string(operation.root) + " is no rank; allowed: 0 to " +
+    return invalid("root: " + std::to_string(operation.root) + " is not a rank of this world; allowed: 0 to " +
                    std::to_string(size - 1));
   if (operation.count > 0 &&
       (operation.out == nullptr || (operation.kind != Kind::kBroadcast && operation.in == nullptr)))
-    return invalid("a buffer is NULL; allowed only where count is 0");
+    return invalid("in or out is NULL, and count is " + std::to_string(operation.count) +
+                   "; allowed: NULL only where count is 0");
   return {};
 }
 

@@ -51,7 +51,9 @@ class Backend {
   // memory of GPUs. Defined in the header because the module for NCCL cannot use symbols that this library does not
   // export.
   virtual Result<std::unique_ptr<Request>> start_all(const std::vector<Operation>& /*operations*/) {
-    return Error{Errc::kUnsupported, "several operations at once: allowed with memory of a GPU"};
+    return Error{
+        Errc::kUnsupported,
+        "several operations at once need memory of a GPU; allowed with memory of the host: one operation at a time"};
   }
   virtual Status run(const Operation& operation) {
     DL_TRY_ASSIGN(const auto request, start(operation));

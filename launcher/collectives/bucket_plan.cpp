@@ -12,7 +12,7 @@ constexpr size_t kMaxElements = std::numeric_limits<int>::max();  // in one oper
 }  // namespace
 
 Result<std::vector<Bucket>> plan_buckets(const std::vector<size_t>& counts, size_t element_bytes, size_t limit_bytes) {
-  if (counts.empty()) return Error{Errc::kInvalid, "parameters: there must be at least one"};
+  if (counts.empty()) return Error{Errc::kInvalid, "parameters: their number is 0; allowed: 1 or more"};
   if (limit_bytes == 0) limit_bytes = kDefaultBucketBytes;
   const size_t limit = std::min(kMaxElements, limit_bytes / element_bytes);
   std::vector<Bucket> buckets;

@@ -40,7 +40,7 @@ void Buckets::abandon() {
 
 Status Buckets::ready(size_t parameter, void* gradient) {
   if (gradient == nullptr)
-    return Error{Errc::kInvalid, "gradient: it is NULL; allowed: memory of the host or of a GPU"};
+    return Error{Errc::kInvalid, "gradient: the pointer is NULL; allowed: memory of the host or of a GPU"};
   const Memory its = is_device_memory(gradient) ? Memory::kDevice : Memory::kHost;
   if (memory_ != Memory::kUnknown && its != memory_)
     return Error{Errc::kInvalid, "gradient: parameter " + std::to_string(parameter) + " is in memory of " +
@@ -59,7 +59,8 @@ Status Buckets::ready(size_t parameter, void* gradient) {
 
 Status Buckets::finish() {
   if (!queue_.all_started())
-    return Error{Errc::kBusy, "parameter " + std::to_string(queue_.missing()) + " is not ready"};
+    return Error{Errc::kBusy, "parameter " + std::to_string(queue_.missing()) +
+                                  " is not ready; allowed: to finish when the gradients of all parameters are ready"};
   size_t copied = 0;
   for (Flight& flight : flights_) {
     if (flight.request != nullptr) DL_TRY(flight.request->wait());

@@ -17,7 +17,8 @@ Status Consistency::known(int learner) const {
     return Error{Errc::kInvalid, "learner " + std::to_string(learner) + " does not exist; allowed: 0 to " +
                                      std::to_string(learners_.size() - 1)};
   if (learners_[static_cast<size_t>(learner)].left)
-    return Error{Errc::kBusy, "learner " + std::to_string(learner) + " has left"};
+    return Error{Errc::kBusy,
+                 "learner " + std::to_string(learner) + " has left the parameter server, and cannot use it any more"};
   return {};
 }
 
@@ -42,7 +43,8 @@ Result<Consistency::Apply> Consistency::push(int learner) {
   DL_TRY(known(learner));
   Learner& one = learners_[static_cast<size_t>(learner)];
   if (mode_ == DLLEARNER_PS_SYNC && one.clock > version_)
-    return Error{Errc::kBusy, "learner " + std::to_string(learner) + " pushed twice in one train step"};
+    return Error{Errc::kBusy,
+                 "learner " + std::to_string(learner) + " pushed twice in one train step; allowed: once, then a pull"};
   ++one.clock;
   if (mode_ != DLLEARNER_PS_SYNC) return Apply::kThis;
   return round_complete() ? Apply::kRound : Apply::kNothing;
@@ -51,7 +53,9 @@ Result<Consistency::Apply> Consistency::push(int learner) {
 Status Consistency::pull(int learner) {
   DL_TRY(known(learner));
   Learner& one = learners_[static_cast<size_t>(learner)];
-  if (one.waiting) return Error{Errc::kBusy, "learner " + std::to_string(learner) + " asks for weights twice"};
+  if (one.waiting)
+    return Error{Errc::kBusy, "learner " + std::to_string(learner) +
+                                  " asks for weights while its former request waits; allowed: one pull at a time"};
   one.waiting = true;
   return {};
 }

@@ -35,7 +35,9 @@ Context::~Context() {
 
 Status Context::usable(bool learners_only) const {
   if (broken_)
-    return Error{Errc::kBusy, "an earlier call found another rank gone or late: this context can only be closed"};
+    return Error{Errc::kBusy,
+                 "an earlier call found another rank gone or late, so that this context is of no more use; allowed: to "
+                 "close it"};
   if (learners_only && world_.server)
     return Error{Errc::kBusy, "this rank is a parameter server: collective operations are those of the learners"};
   return {};

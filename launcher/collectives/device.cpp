@@ -52,7 +52,8 @@ bool has_device_backend() {
 
 Result<std::unique_ptr<Backend>> open_device_backend(Backend* host, double timeout_s) {
   if (!has_device_backend())
-    return Error{Errc::kUnsupported, "this libdllearner was built without NCCL: allowed is host memory"};
+    return Error{Errc::kUnsupported,
+                 "memory of a GPU needs NCCL, and this libdllearner was built without; allowed: memory of the host"};
   const std::string path = module_path();
   void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {
@@ -60,7 +61,8 @@ Result<std::unique_ptr<Backend>> open_device_backend(Backend* host, double timeo
     return Error{Errc::kUnsupported, "memory of GPUs needs NCCL: " + std::string(why != nullptr ? why : path)};
   }
   auto* open = reinterpret_cast<OpenDeviceBackend*>(::dlsym(module, kOpenDeviceBackend));
-  if (open == nullptr) return Error{Errc::kUnsupported, path + " is not the module of this libdllearner"};
+  if (open == nullptr)
+    return Error{Errc::kUnsupported, path + " is not the module of this libdllearner; install slurm-dl as a whole"};
   return open(host, timeout_s);
 }
 

@@ -27,7 +27,7 @@ struct dllearner_buckets {
 namespace {
 
 Error is_null(const char* name) {
-  return Error{Errc::kInvalid, std::string(name) + ": it is NULL"};
+  return Error{Errc::kInvalid, std::string(name) + ": the pointer is NULL"};
 }
 
 Operation make(Kind kind, const void* in, void* out, size_t count, int dtype, int op = DLLEARNER_SUM, int root = 0) {

@@ -59,7 +59,8 @@ Status check_agreement(MPI_Comm comm, const WorldPlan& plan) {
                                       std::to_string(static_cast<int>(values[0])) + " to " +
                                       std::to_string(static_cast<int>(-values[1])) + "; allowed: the same on all"};
   if (values[2] != -values[3])
-    return Error{Errc::kConflict, "timeout_s: ranks were given different times; allowed: the same on all"};
+    return Error{Errc::kConflict, "timeout_s: ranks were given different times, " + std::to_string(values[2]) + " to " +
+                                      std::to_string(-values[3]) + " s; allowed: the same on all"};
   return {};
 }
 
@@ -87,8 +88,8 @@ Result<bool> mpi_running() {
   MPI_Finalized(&finalized);
   if (finalized != 0)
     return Error{Errc::kBusy,
-                 "MPI was finalised in this process, and can be started only once: open a context before, "
-                 "and close it last"};
+                 "MPI was finalised in this process, and can be started only once; open the context before "
+                 "MPI_Finalize, and close it last"};
   int initialized = 0;
   MPI_Initialized(&initialized);
   return initialized != 0;

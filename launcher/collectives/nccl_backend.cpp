@@ -130,7 +130,8 @@ class NcclRequest final : public Request {
   Result<bool> test() override {
     const cudaError_t state = cudaEventQuery(done_);
     // An error of another request has aborted the communicator.
-    if (link_->aborted) return Error{Errc::kIo, "NCCL: it was ended after an earlier error"};
+    if (link_->aborted)
+      return Error{Errc::kIo, "NCCL: its communicator was ended after an earlier error; close this context"};
     if (state == cudaSuccess) return true;
     if (state != cudaErrorNotReady) {
       DL_TRY(cuda_status("wait for NCCL", state));
@@ -169,10 +170,11 @@ class NcclBackend final : public Backend {
 
   Result<std::unique_ptr<Request>> start(const Operation& o) override { return start_all({o}); }
   Result<std::unique_ptr<Request>> start_all(const std::vector<Operation>& operations) override {
-    if (link_->aborted) return Error{Errc::kIo, "NCCL: it was ended after an earlier error"};
+    if (link_->aborted)
+      return Error{Errc::kIo, "NCCL: its communicator was ended after an earlier error; close this context"};
     int before = 0;
-    DL_TRY(cuda_status("current device", cudaGetDevice(&before)));
-    DL_TRY(cuda_status("set device", cudaSetDevice(link_->device)));
+    DL_TRY(cuda_status("ask for the current GPU", cudaGetDevice(&before)));
+    DL_TRY(cuda_status("make the context's GPU the current one", cudaSetDevice(link_->device)));
     auto request = enqueue(operations);
     cudaSetDevice(before);
     return request;
@@ -235,7 +237,7 @@ Result<std::unique_ptr<Backend>> open_backend(Backend* host, double timeout_s) {
   share.out = &id;
   share.count = sizeof id;
   DL_TRY(host->run(share));
-  DL_TRY(cuda_status("current device", cudaGetDevice(&link->device)));
+  DL_TRY(cuda_status("ask for the current GPU", cudaGetDevice(&link->device)));
   DL_TRY(cuda_status("make a stream", cudaStreamCreateWithFlags(&link->stream, cudaStreamNonBlocking)));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;

@@ -54,15 +54,16 @@ class Server {
       if (turn < kBusyProbes) continue;
       std::this_thread::sleep_for(kIdleNap);
       if (timeout_s_ > 0 && Clock::now() - begin > std::chrono::duration<double>(timeout_s_))
-        return Error{Errc::kTimeout, "parameter server: no learner said anything within " +
+        return Error{Errc::kTimeout, "parameter server: no learner sent anything within " +
                                          std::to_string(static_cast<long>(timeout_s_)) + " s"};
     }
   }
 
   Result<Order> take(const Arrival& arrival) {
     if (arrival.bytes != sizeof(Order) || arrival.from >= learners_)
-      return Error{Errc::kInternal, "parameter server: rank " + std::to_string(arrival.from) +
-                                        " sent what is no order; are all ranks of the same libdllearner?"};
+      return Error{Errc::kInternal, "parameter server: rank " + std::to_string(arrival.from) + " sent " +
+                                        std::to_string(arrival.bytes) +
+                                        " bytes, which are no order; all ranks need the same version of libdllearner"};
     Order order;
     DL_TRY(receive(arrival.from, kOrderTag, &order, sizeof order, DLLEARNER_U8));
     return order;
@@ -75,7 +76,8 @@ class Server {
       Order& order = orders[static_cast<size_t>(i)];
       DL_TRY(receive(i, kOrderTag, &order, sizeof order, DLLEARNER_U8));
       if (order.kind != OrderKind::kCreate)
-        return Error{Errc::kBusy, "learner " + std::to_string(i) + " must create a parameter server first"};
+        return Error{Errc::kBusy, "learner " + std::to_string(i) +
+                                      " uses a parameter server that it has not created; allowed: to create one first"};
     }
     const Order& first = orders.front();
     const auto agrees = [&first](const Order& o) {
@@ -91,7 +93,7 @@ class Server {
     for (int i = 0; i < learners_; ++i) DL_TRY(send(i, kAnswerTag, &answer, 1, DLLEARNER_I32));
     if (answer == 0)
       return Error{Errc::kConflict,
-                   "learners gave the parameter server different options or counts; allowed: the same"};
+                   "learners gave the parameter server different options or counts; allowed: the same on all learners"};
     return {};
   }
 
@@ -111,7 +113,8 @@ class Server {
         break;
       }
       default:
-        return Error{Errc::kBusy, "learner " + std::to_string(from) + " creates a second parameter server"};
+        return Error{Errc::kBusy,
+                     "learner " + std::to_string(from) + " creates a second parameter server; allowed: one"};
     }
     if (apply == Consistency::Apply::kThis) shard_->apply_one(from);
     if (apply == Consistency::Apply::kRound) shard_->apply_round();
@@ -213,7 +216,8 @@ Result<std::unique_ptr<Client>> Client::create(Channel* channel, int servers, co
     agreed = agreed && answer == 1;
   }
   if (!agreed)
-    return Error{Errc::kConflict, "learners gave the parameter server different options or counts; allowed: the same"};
+    return Error{Errc::kConflict,
+                 "learners gave the parameter server different options or counts; allowed: the same on all learners"};
   return client;
 }
 
@@ -232,7 +236,7 @@ Status Client::pull(float* weights) {
 }
 
 Status Client::push(const float* gradient) {
-  if (!pulled_) return Error{Errc::kBusy, "push: there must be a pull before each push"};
+  if (!pulled_) return Error{Errc::kBusy, "push: no pull came before this push; allowed: a pull before each push"};
   pulled_ = false;
   Order order;
   order.kind = OrderKind::kPush;

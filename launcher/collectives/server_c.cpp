@@ -24,7 +24,7 @@ Error invalid(const std::string& text) {
 }
 
 Result<Order> order_of(const dllearner_ps_options* options, size_t count, int servers) {
-  if (options == nullptr) return invalid("options: it is NULL");
+  if (options == nullptr) return invalid("options: the pointer is NULL");
   if (options->struct_size != sizeof(dllearner_ps_options))
     return invalid("struct_size: " + std::to_string(options->struct_size) +
                    " is not the size of dllearner_ps_options, " + std::to_string(sizeof(dllearner_ps_options)));
@@ -34,7 +34,7 @@ Result<Order> order_of(const dllearner_ps_options* options, size_t count, int se
     return invalid("staleness: " + std::to_string(options->staleness) + " is out of range; allowed: 0 and more");
   for (const double value : {options->learning_rate, options->momentum})
     if (!std::isfinite(value) || value < 0)
-      return invalid("learning_rate and momentum: " + std::to_string(value) + " is out of range; allowed: 0 and more");
+      return invalid("learning_rate or momentum: " + std::to_string(value) + " is out of range; allowed: 0 and more");
   const size_t most = static_cast<size_t>(servers) * DLLEARNER_MAX_COUNT;
   if (count == 0 || count > most)
     return invalid("count: " + std::to_string(count) + " is out of range; allowed: 1 to " + std::to_string(most));
@@ -54,9 +54,9 @@ Status noted(Context* context, Status status) {
 }
 
 Status check_buffer(const void* data, const char* name) {
-  if (data == nullptr) return invalid(std::string(name) + ": it is NULL");
+  if (data == nullptr) return invalid(std::string(name) + ": the pointer is NULL");
   if (is_device_memory(data))
-    return Error{Errc::kUnsupported, std::string(name) + ": it is memory of a GPU; allowed: host memory"};
+    return Error{Errc::kUnsupported, std::string(name) + ": the memory is a GPU's; allowed: memory of the host"};
   return {};
 }
 
@@ -66,7 +66,7 @@ extern "C" {
 
 dllearner_result dllearner_serve(dllearner_ctx* ctx, dllearner_update_fn update, void* user) {
   return answer([&]() -> Status {
-    if (ctx == nullptr) return invalid("ctx: it is NULL");
+    if (ctx == nullptr) return invalid("ctx: the pointer is NULL");
     Context* context = ctx->context.get();
     DL_TRY(context->usable(false));
     if (!context->is_server())
@@ -79,12 +79,14 @@ dllearner_result dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_opti
                                      size_t count, dllearner_ps** out) {
   if (out != nullptr) *out = nullptr;
   return answer([&]() -> Status {
-    if (ctx == nullptr) return invalid("ctx: it is NULL");
-    if (out == nullptr) return invalid("out: it is NULL");
+    if (ctx == nullptr) return invalid("ctx: the pointer is NULL");
+    if (out == nullptr) return invalid("out: the pointer is NULL");
     Context* context = ctx->context.get();
     DL_TRY(context->usable(true));
     if (context->servers() == 0)
-      return Error{Errc::kBusy, "this world has no parameter servers; set options.servers or DL_SERVERS"};
+      return Error{
+          Errc::kBusy,
+          "this world has no parameter servers; ask for them with options.servers, DL_SERVERS or dlrun --servers"};
     DL_TRY_ASSIGN(const Order order, order_of(options, count, context->servers()));
     DL_TRY(check_buffer(weights, "weights"));
     auto handle = std::make_unique<dllearner_ps>();
@@ -99,7 +101,7 @@ dllearner_result dllearner_ps_create(dllearner_ctx* ctx, const dllearner_ps_opti
 
 dllearner_result dllearner_ps_pull(dllearner_ps* ps, float* weights) {
   return answer([&]() -> Status {
-    if (ps == nullptr) return invalid("ps: it is NULL");
+    if (ps == nullptr) return invalid("ps: the pointer is NULL");
     DL_TRY(ps->context->usable(true));
     DL_TRY(check_buffer(weights, "weights"));
     return noted(ps->context, ps->client->pull(weights));
@@ -108,7 +110,7 @@ dllearner_result dllearner_ps_pull(dllearner_ps* ps, float* weights) {
 
 dllearner_result dllearner_ps_push(dllearner_ps* ps, const float* gradient) {
   return answer([&]() -> Status {
-    if (ps == nullptr) return invalid("ps: it is NULL");
+    if (ps == nullptr) return invalid("ps: the pointer is NULL");
     DL_TRY(ps->context->usable(true));
     DL_TRY(check_buffer(gradient, "gradient"));
     return noted(ps->context, ps->client->push(gradient));

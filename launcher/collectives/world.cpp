@@ -45,9 +45,9 @@ Result<int> servers_of(const dllearner_options* options, const Environment& envi
 
 Result<WorldPlan> plan_world(const dllearner_options* options, const Environment& environment, bool mpi_running) {
   if (options != nullptr && options->struct_size != sizeof(dllearner_options))
-    return Error{Errc::kInvalid, "struct_size: " + std::to_string(options->struct_size) +
-                                     " is not the size of dllearner_options, " +
-                                     std::to_string(sizeof(dllearner_options))};
+    return Error{Errc::kInvalid,
+                 "struct_size: " + std::to_string(options->struct_size) +
+                     " is not the size of dllearner_options; allowed: " + std::to_string(sizeof(dllearner_options))};
   WorldPlan plan;
   DL_TRY_ASSIGN(plan.timeout_s, timeout_of(options));
   const bool has_rank = environment(env::kRank) != nullptr;

@@ -169,7 +169,7 @@ int run(int argc, char** argv) {
   ours.node = dl::environment_value("SLURMD_NODENAME");
   ours.restart_count = number(dl::environment_value("SLURM_RESTART_COUNT"));
   if (argc != 4 || ours.job.empty() || ours.secret.empty()) {
-    std::fprintf(stderr, "dl-requeue: is started by dl-agent; see dlrun(1)\n");
+    std::fprintf(stderr, "dl-requeue: this program is started by dl-agent; see dlrun(1)\n");
     return 2;
   }
   ours.dir = dl::record::JobDir(argv[1]);

@@ -241,7 +241,7 @@ bool Link::script_gone() const {
 int run_guarded(const Work& work) {
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    std::fprintf(stderr, "dlrun: cannot get memory to share with a child process: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "dlrun: no memory can be shared with a child process: %s\n", std::strerror(errno));
     return kExitFault;
   }
   auto* shared = new (memory) Shared;

@@ -101,7 +101,7 @@ Status compress_log(const std::string& path, const std::atomic<bool>* stop) {
   // A learner of a lost node may still write to it.
   struct stat after = {};
   if (done && (::fstat(from.get(), &after) != 0 || after.st_size != status.st_size))
-    done = Error{Errc::kBusy, path + " is still written"};
+    done = Error{Errc::kBusy, path + " is still being written, and is compressed later"};
   const struct timespec times[] = {status.st_atim, status.st_mtim};
   if (done && ::futimens(to.get(), times) != 0) done = errno_error(temporary, errno);
   if (done && ::fsync(to.get()) != 0) done = errno_error("make durable " + temporary, errno);

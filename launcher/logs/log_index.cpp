@@ -58,11 +58,13 @@ void LogIndex::add(const Mark& mark) {
 }
 
 Result<LogIndex> LogIndex::parse(std::string_view bytes) {
-  if (!is_index(bytes)) return Error{Errc::kInvalid, "not an index of logs"};
+  if (!is_index(bytes))
+    return Error{Errc::kInvalid, "the index of logs is damaged: it does not begin as dlrun writes it"};
   LogIndex index;
   index.base_ms_ = static_cast<int64_t>(get(bytes, kMagic.size(), 8));
   // Beyond any clock; sums with it would overflow.
-  if (index.base_ms_ < 0 || index.base_ms_ > int64_t{1} << 50) return Error{Errc::kInvalid, "not an index of logs"};
+  if (index.base_ms_ < 0 || index.base_ms_ > int64_t{1} << 50)
+    return Error{Errc::kInvalid, "the index of logs is damaged: it does not begin as dlrun writes it"};
   for (size_t at = kIndexHeader; at + kIndexEntry <= bytes.size(); at += kIndexEntry)
     index.add(entry_at(bytes, at, index.base_ms_));
   return index;

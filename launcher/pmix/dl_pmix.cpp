@@ -112,7 +112,7 @@ Status run(const std::string& folder) {
 int main(int argc, char** argv) try {
   dl::open_closed_standard_files();
   if (argc != 2) {
-    std::fprintf(stderr, "dl-pmix: is started by dl-agent; see dlrun(1)\n");
+    std::fprintf(stderr, "dl-pmix: this program is started by dl-agent; see dlrun(1)\n");
     return 2;
   }
   const dl::Status done = dl::pmix::run(argv[1]);

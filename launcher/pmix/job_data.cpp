@@ -26,7 +26,8 @@ Result<JobData> job_data(const Job& job) {
             [](const ProcessData& a, const ProcessData& b) { return a.rank < b.rank; });
   for (size_t i = 0; i < data.processes.size(); ++i)
     if (data.processes[i].rank != static_cast<int>(i))
-      return Error{Errc::kInvalid, "rank " + std::to_string(i) + " is not on exactly one node"};
+      return Error{Errc::kInvalid,
+                   "rank " + std::to_string(i) + " is on no node, or on several; allowed: each rank on one node"};
   data.size = static_cast<int>(data.processes.size());
   data.local = job.ranks[static_cast<size_t>(job.node)];
   data.local_peers = list(data.local);

@@ -204,7 +204,7 @@ Result<std::string> from_base64(const std::string& text) {
   base64_decode_init(&context);
   if (base64_decode_update(&context, &size, reinterpret_cast<uint8_t*>(bytes.data()), text.size(), text.data()) == 0 ||
       base64_decode_final(&context) == 0)
-    return Error{Errc::kInvalid, "not base64"};
+    return Error{Errc::kInvalid, "the bytes of a PMIx message are not in base64"};
   bytes.resize(size);
   return bytes;
 }

@@ -89,7 +89,8 @@ CheckResult check_memory(const CheckInput& /*input*/) {
     if (name == "MemTotal:") total = value * 1024;
     if (name == "MemAvailable:") available = value * 1024;
   }
-  if (total <= 0 || available < 0) return not_good(Grade::kSkipped, "/proc/meminfo does not tell");
+  if (total <= 0 || available < 0)
+    return not_good(Grade::kSkipped, "/proc/meminfo does not tell how much memory is available");
   if (available >= kLeastMemoryShare * total) return good(available);
   CheckResult result = not_good(Grade::kWarning, fmt::format("only {} of {} of memory are available",
                                                              format_bytes(static_cast<uint64_t>(available)),
@@ -101,7 +102,7 @@ CheckResult check_memory(const CheckInput& /*input*/) {
 CheckResult check_load(const CheckInput& /*input*/) {
   double load = 0;
   const auto cpus = static_cast<double>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  if (::getloadavg(&load, 1) != 1) return not_good(Grade::kSkipped, "the system tells no load");
+  if (::getloadavg(&load, 1) != 1) return not_good(Grade::kSkipped, "the system does not tell its load");
   if (load <= kMostLoad * cpus) return good(load);
   CheckResult result = not_good(Grade::kWarning, fmt::format("other programs run here: load {:.1f} on {}", load,
                                                              count_text(static_cast<int64_t>(cpus), "CPU")));

@@ -82,7 +82,7 @@ CheckResult check_memory_bandwidth(const CheckInput& /*input*/) try {
   }
   return good(best + (to[1] == 1 ? 0 : 1));  // the copied data is used, so that the compiler keeps the copy
 } catch (const std::bad_alloc&) {
-  return not_good(Grade::kWarning, "no 128 MiB of memory to measure with");
+  return not_good(Grade::kWarning, "128 MiB of memory, which the measurement needs, could not be had");
 }
 
 CheckResult check_compute(const CheckInput& /*input*/) try {

@@ -60,7 +60,8 @@ class Measurement {
     report.node = node_;
     Status ready = load();
     if (Status told = meet(ready ? "" : ready.error().text); ready) ready = std::move(told);
-    if (ready && group_.size() * gpus_.size() < 2) ready = Error{Errc::kUnsupported, "there is one GPU alone"};
+    if (ready && group_.size() * gpus_.size() < 2)
+      ready = Error{Errc::kUnsupported, "one GPU alone takes part; needed: two or more"};
     if (ready) ready = connect();
     double best = 1e9;
     for (int i = 0; ready && i <= kTimes; ++i) {
@@ -151,7 +152,7 @@ class Measurement {
         std::memcpy(id_.internal, text->data() + sizeof kReady - 1, sizeof id_.internal);
       return {};
     }
-    return Error{Errc::kTimeout, node + " did not come"};
+    return Error{Errc::kTimeout, node + " did not join the measurement in time"};
   }
 
   Status connect() {

@@ -153,7 +153,8 @@ CheckResult check(const CheckInput& input, const std::string& name, bool first) 
   const Rates& rates = measurement.rates;
   const auto found = rates.each.find(name);
   if (rates.fault.grade != Grade::kGood) return first ? rates.fault : not_good(Grade::kSkipped, "not measured");
-  if (found == rates.each.end()) return not_good(Grade::kSkipped, "there is one GPU alone");
+  if (found == rates.each.end())
+    return not_good(Grade::kSkipped, "the node has one GPU alone, which is compared with nothing");
   const std::vector<double>& each = found->second;
   const auto slowest = std::min_element(each.begin(), each.end());
   const double usual = median(each);

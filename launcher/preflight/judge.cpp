@@ -81,7 +81,7 @@ std::vector<Finding> judge_nodes(const std::vector<std::string>& expected, const
   }
   for (const auto& [name, by_node] : rates) compare(name, by_node, &findings);
   for (const std::string& node : expected)
-    if (heard.count(node) == 0) findings.push_back({node, "answer", Grade::kBad, "it does not answer"});
+    if (heard.count(node) == 0) findings.push_back({node, "answer", Grade::kBad, "the node does not answer"});
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
     return a.grade != b.grade ? a.grade == Grade::kBad : a.node < b.node;
   });

@@ -67,7 +67,7 @@ Result<NcclReport> parse_nccl_report(const std::string& line) {
     report.skipped = json.at("skipped").get<bool>();
     if (json.contains("bytes_per_s")) report.bytes_per_s = json.at("bytes_per_s").get<double>();
   } catch (const JsonError&) {
-    return Error{Errc::kInvalid, "not a report of dl-preflight-nccl"};
+    return Error{Errc::kInvalid, "the text is not a report of dl-preflight-nccl"};
   }
   return report;
 }
@@ -81,7 +81,7 @@ NcclGroup put_together(const std::vector<std::string>& nodes, const std::vector<
         std::find_if(reports.begin(), reports.end(), [&](const NcclReport& report) { return report.node == node; });
     if (its == reports.end()) {
       failed = true;
-      if (group.text.empty()) group.text = node + " said nothing";
+      if (group.text.empty()) group.text = node + " sent no report";
     } else if (its->bytes_per_s) {
       group.bytes_per_s = std::min(group.bytes_per_s.value_or(*its->bytes_per_s), *its->bytes_per_s);
     } else if (its->skipped) {

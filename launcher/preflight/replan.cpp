@@ -53,7 +53,7 @@ int requeue_without(const OtherPlan& other, const plan::LaunchPlan& plan, const 
   };
   if (Status put_back = other.put_back(names, ask); !put_back) {
     ignore(slurm_cli::hold(job_id), "nothing more can be done");
-    tell("that failed: " + put_back.error().text);
+    tell("the job could not be put back into the queue: " + put_back.error().text);
   }
   return supervise::kExitNodeLost;
 }

@@ -69,7 +69,8 @@ Result<NodeReport> parse_report(const std::string& line) {
       const auto grade = one.at("grade").get<std::string>();
       size_t found = 0;
       while (found < std::size(kGrades) && grade != kGrades[found]) ++found;
-      if (found == std::size(kGrades)) return Error{Errc::kInvalid, "a check without a known grade"};
+      if (found == std::size(kGrades))
+        return Error{Errc::kInvalid, "not a report of dl-preflight: a check has no grade that is known"};
       check.grade = static_cast<Grade>(found);
       report.checks.push_back(std::move(check));
     }

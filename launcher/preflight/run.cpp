@@ -111,7 +111,7 @@ Result<std::vector<NcclGroup>> measure_groups(const RunInput& input,
     argument += &group == &groups.back() ? "" : ";";
     all.insert(all.end(), group.begin(), group.end());
   }
-  if (::mkdtemp(folder.data()) == nullptr) return Error{Errc::kIo, "cannot make a folder in " + input.job_dir};
+  if (::mkdtemp(folder.data()) == nullptr) return errno_error("make a folder in " + input.job_dir, errno);
   const auto text = run_on_nodes(input, input.under_slurm ? named(input.nodes, all) : input.nodes, "none",
                                  {input.program_folder + "/dl-preflight-nccl", folder, argument}, kNcclLimit);
   std::error_code ignored;

@@ -173,7 +173,8 @@ Result<std::vector<std::string>> LineSplitter::feed(const char* data, size_t siz
     const char* newline = static_cast<const char*>(memchr(data + begin, '\n', size - begin));
     size_t length = newline != nullptr ? static_cast<size_t>(newline - data) - begin : size - begin;
     if (rest_.size() + length > limit_)
-      return Error{Errc::kInvalid, fmt::format("message longer than {} bytes", limit_)};
+      return Error{Errc::kInvalid,
+                   fmt::format("the message is longer than {} bytes, the most that is allowed", limit_)};
     rest_.append(data + begin, length);
     begin += length;
     if (newline == nullptr) break;

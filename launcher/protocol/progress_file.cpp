@@ -63,7 +63,7 @@ ProgressFile::~ProgressFile() {
 }
 
 Status ProgressFile::create(int rank) {
-  Error last{Errc::kIo, "create the progress page"};
+  Error last{Errc::kIo, "create the progress page: no folder was tried"};
   for (const std::string& folder : page_folders()) {
     remove_orphans_in(folder);  // only in the folder in use: TMPDIR may be large or far away
     std::string name = fmt::format("{}/{}{}.{}-XXXXXX", folder, page_prefix(), ::getpid(), rank);

@@ -27,7 +27,7 @@ template <typename Message, size_t I = 0>
 Result<Message> read_typed(const std::string& type, const Json& object,
                            const char* const (&types)[std::variant_size_v<Message>]) {
   if constexpr (I == std::variant_size_v<Message>) {
-    return Error{Errc::kUnsupported, "unknown message '" + printable(type) + "'"};
+    return Error{Errc::kUnsupported, "'" + printable(type) + "' is not a type of message that this program knows"};
   } else {
     if (type != types[I]) return read_typed<Message, I + 1>(type, object, types);
     std::variant_alternative_t<I, Message> message;
@@ -41,13 +41,13 @@ Result<Message> read_typed(const std::string& type, const Json& object,
 template <typename Message>
 Result<Message> decode_typed(const std::string& text, const char* const (&types)[std::variant_size_v<Message>]) {
   const Json object = Json::parse(text);
-  if (!object.is_object()) return Error{Errc::kInvalid, "message is not a JSON object"};
+  if (!object.is_object()) return Error{Errc::kInvalid, "the message is not a JSON object"};
   const Json* type = object.find("type");
-  if (type == nullptr || !type->is_string()) return Error{Errc::kInvalid, "message without a type"};
+  if (type == nullptr || !type->is_string()) return Error{Errc::kInvalid, "the message has no 'type'"};
   try {
     return read_typed<Message>(type->text(), object, types);
   } catch (const JsonError& e) {
-    return Error{Errc::kInvalid, std::string("malformed message: ") + e.what()};
+    return Error{Errc::kInvalid, std::string("the message is malformed: ") + e.what()};
   }
 }
 

@@ -25,7 +25,7 @@ template <typename T>
 Status take(const Json& object, const char* key, T* out, bool required = false) {
   const Json* it = object.find(key);
   if (it == nullptr) {
-    if (required) return Error{Errc::kInvalid, fmt::format("event without '{}'", key)};
+    if (required) return Error{Errc::kInvalid, fmt::format("an event has no '{}'", key)};
     return {};
   }
   bool right = false;
@@ -36,7 +36,7 @@ Status take(const Json& object, const char* key, T* out, bool required = false) 
   } else {
     right = it->is_number_integer();
   }
-  if (!right) return Error{Errc::kInvalid, fmt::format("event with a bad '{}'", key)};
+  if (!right) return Error{Errc::kInvalid, fmt::format("an event has a '{}' of the wrong type or out of range", key)};
   *out = it->get<T>();
   return {};
 }
@@ -77,9 +77,10 @@ std::string format_event(const Event& event) {
 }
 
 Result<Event> parse_event(const std::string& line) {
-  if (line.size() > kMaxLine) return Error{Errc::kInvalid, "event line longer than 64 KiB"};
+  if (line.size() > kMaxLine)
+    return Error{Errc::kInvalid, "the line of an event is longer than 64 KiB, the most that is allowed"};
   Json object = Json::parse(line);
-  if (!object.is_object()) return Error{Errc::kInvalid, "event line is not a JSON object"};
+  if (!object.is_object()) return Error{Errc::kInvalid, "the line of an event is not a JSON object"};
   Event event;
   std::string state;
   DL_TRY(take(object, "time_ms", &event.time_ms, true));
@@ -104,7 +105,7 @@ Result<Event> parse_event(const std::string& line) {
     DL_TRY_ASSIGN(event.memory, memory_from(*memory));
   }
   auto parsed = parse_state(state);
-  if (!parsed) return Error{Errc::kInvalid, "event with an unknown state"};
+  if (!parsed) return Error{Errc::kInvalid, "an event has a state that is not known"};
   event.state = *parsed;
   return event;
 }

@@ -141,7 +141,8 @@ Status write_request(const std::string& path, const FileRequest& request) {
 Result<FileRequest> read_request(const std::string& path) {
   DL_TRY_ASSIGN(Json object, read_object(path, read_small_file(path, kMaxFile)));
   FileRequest request{text_of(object, "action"), text_of(object, "reason")};
-  if (request.action.empty()) return Error{Errc::kInvalid, path + ": no 'action'"};
+  if (request.action.empty())
+    return Error{Errc::kInvalid, path + ": the request has no 'action'; allowed: {\"action\": \"pause\"}"};
   return request;
 }
 

@@ -54,7 +54,7 @@ std::string format_holder(const DirHolder& holder) {
 
 Result<DirHolder> parse_holder(const std::string& text) {
   const Json object = Json::parse(text);
-  const Error bad{Errc::kInvalid, "not the lock of a job directory"};
+  const Error bad{Errc::kInvalid, "the lock of a job directory is malformed"};
   if (!object.is_object()) return bad;
   const Json *job = object.find("job_id"), *node = object.find("node");
   const Json *pid = object.find("pid"), *restarts = object.find("slurm_restarts");

@@ -52,7 +52,9 @@ Result<UniqueFd> open_below(const std::string& root, const std::string& relative
     if (::fstat(next.get(), &found) != 0) return errno_error("stat " + path, errno);
     if (!folder && !S_ISREG(found.st_mode)) return in_the_way(path, "is not a regular file");
     if (found.st_uid != top.st_uid)
-      return Error{Errc::kDenied, fmt::format("{}: belongs to another user than {}", path, root)};
+      return Error{
+          Errc::kDenied,
+          fmt::format("{}: belongs to another user than {}; allowed: files of that directory's owner", path, root)};
     at = std::move(next);
   }
   return at;
@@ -69,7 +71,8 @@ Result<std::string> read_below(const std::string& root, const std::string& relat
     if (n == 0) return content;
     content.append(buffer, static_cast<size_t>(n));
     if (content.size() > max_bytes)
-      return Error{Errc::kInvalid, fmt::format("{}/{}: larger than {} bytes", root, relative, max_bytes)};
+      return Error{Errc::kInvalid, fmt::format("{}/{}: larger than {} bytes, the most that is read of this file", root,
+                                               relative, max_bytes)};
   }
 }
 

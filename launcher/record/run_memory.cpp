@@ -14,7 +14,7 @@ auto all_of(const RunMemory& m) {
 }
 
 Error bad(const char* member) {
-  return Error{Errc::kInvalid, std::string("event with a bad memory: '") + member + "'"};
+  return Error{Errc::kInvalid, std::string("an event has a memory whose '") + member + "' is wrong or missing"};
 }
 
 template <typename Number>
@@ -63,7 +63,7 @@ Json to_json(const RunMemory& memory) {
 }
 
 Result<RunMemory> memory_from(const Json& json) {
-  if (!json.is_object()) return Error{Errc::kInvalid, "event with a memory that is no object"};
+  if (!json.is_object()) return Error{Errc::kInvalid, "an event has a memory that is not a JSON object"};
   RunMemory memory;
   DL_TRY(take_number(json, "restarts", &memory.restarts));
   DL_TRY(take_number(json, "moved", &memory.moved));

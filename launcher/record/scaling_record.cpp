@@ -39,8 +39,8 @@ scaling::Size size_from(const Json& json) {
   return size;
 }
 
-Error no_record(const char* why) {
-  return {Errc::kInvalid, std::string("this is no record of a job's train steps (scaling.json): ") + why};
+Error no_record(const std::string& why) {
+  return {Errc::kInvalid, std::string("the record of the job's train steps (scaling.json) cannot be used: ") + why};
 }
 
 ScalingRecord record_from(const Json& json) {
@@ -112,11 +112,13 @@ std::string format_scaling(const ScalingRecord& record) {
 }
 
 Result<ScalingRecord> parse_scaling(const std::string& text) {
-  if (text.size() > kMostScalingBytes) return no_record("it is too long");
+  if (text.size() > kMostScalingBytes)
+    return no_record("it is longer than " + std::to_string(kMostScalingBytes) + " bytes");
   const Json json = Json::parse(text);
   if (!json.is_object()) return no_record("it is not a JSON object");
   try {
-    if (json.value<int>("version", 0) != kScalingVersion) return no_record("its version is not 1");
+    if (json.value<int>("version", 0) != kScalingVersion)
+      return no_record("its version is not " + std::to_string(kScalingVersion));
     return record_from(json);
   } catch (const JsonError& error) {
     return no_record(error.what());

@@ -126,7 +126,8 @@ Result<std::unique_ptr<HttpStoreServer>> HttpStoreServer::start(const KeyValueLi
   };
   state->context = start_on("+0");
   if (state->context == nullptr) state->context = start_on("0");  // this machine has no IPv6
-  if (state->context == nullptr) return Error{Errc::kIo, "cannot listen for Horovod's rendezvous"};
+  if (state->context == nullptr)
+    return Error{Errc::kIo, "no port could be opened for Horovod's rendezvous on this node"};
   mg_server_port listening{};
   if (mg_get_server_ports(state->context, 1, &listening) == 1) state->port = listening.port;
   mg_set_request_handler(

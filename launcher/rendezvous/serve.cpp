@@ -29,7 +29,7 @@ bool grows(Op op) {
 }
 
 Error too_large() {
-  return Error{Errc::kNoSpace, "the reply would be too large"};
+  return Error{Errc::kNoSpace, "the reply would be larger than the store's limit; ask for fewer keys at once"};
 }
 
 Status multi_get(const Store& store, const Request& request, const ServeLimits& limits, std::string* reply) {
@@ -59,7 +59,8 @@ Status list_keys(const Store& store, const ServeLimits& limits, std::string* rep
 
 Status serve(Store* store, ClientId client, Request&& request, const ServeLimits& limits, std::string* reply) {
   if (grows(request.op) && store->bytes() + cost(request) > limits.store_bytes)
-    return Error{Errc::kNoSpace, "the store is full"};
+    return Error{Errc::kNoSpace, "the store is full: it holds " + std::to_string(store->bytes()) + " bytes of " +
+                                     std::to_string(limits.store_bytes)};
   switch (request.op) {
     case Op::kValidate:
       break;

@@ -40,7 +40,8 @@ Result<int64_t> Store::add(const std::string& key, int64_t amount) {
   int64_t before = 0;
   if (const std::string* text = get(key)) {
     const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), before);
-    if (failure != std::errc() || end == text->data()) return Error{Errc::kInvalid, "ADD to a key that is no number"};
+    if (failure != std::errc() || end == text->data())
+      return Error{Errc::kInvalid, "ADD to a key whose value is not a number"};
   }
   // The sum wraps around; overflow of a signed number would be undefined.
   const auto sum = static_cast<int64_t>(static_cast<uint64_t>(before) + static_cast<uint64_t>(amount));

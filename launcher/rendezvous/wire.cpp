@@ -55,13 +55,13 @@ Status Parser::begin(uint8_t type) {
     // This is VALIDATE, or the SET of an older client; the next four bytes decide that (number_done).
     op = Op::kValidate;
   } else if (dialect_ == Dialect::kValidated) {
-    if (type == 0 || type >= std::size(kFields)) return nonsense("unknown request");
+    if (type == 0 || type >= std::size(kFields)) return nonsense("a request of a type that is not known");
     op = static_cast<Op>(type);
   } else {
-    if (type >= std::size(kPlainOps)) return nonsense("unknown request");
+    if (type >= std::size(kPlainOps)) return nonsense("a request of a type that is not known");
     op = kPlainOps[type];
     if (dialect_ == Dialect::kPlain) {
-      if (type == kPlainSeven && first_) return nonsense("WATCH_KEY is not served");
+      if (type == kPlainSeven && first_) return nonsense("a request WATCH_KEY, which is not served");
       if (type == kPlainEight) {
         delete_or_append_ = true;
         op = Op::kDelete;
@@ -123,12 +123,13 @@ Status Parser::number_done(uint64_t value) {
       return next_field();
     case 'K':
     case 'P':
-      if (value > kMaxKeyCount) return nonsense("too many keys");
+      if (value > kMaxKeyCount) return nonsense("a request with more keys than are allowed");
       pairs_left_ = value;
       pair_fields_ = field_ == 'P' ? "kv" : "k";
       return next_field();
     default:
-      if (value > kMaxTextBytes || held_ + value > kMaxRequestBytes) return nonsense("too long");
+      if (value > kMaxTextBytes || held_ + value > kMaxRequestBytes)
+        return nonsense("a key or value that is longer than is allowed");
       in_text_ = true;
       text_left_ = value;
       text_.clear();
@@ -152,7 +153,7 @@ Result<size_t> Parser::feed(const char* data, size_t size, Request* request, boo
       const auto byte = static_cast<unsigned char>(data[at]);
       const bool prefix = dialect_ == Dialect::kPrefixed || (dialect_ == Dialect::kUnknown && first_);
       if (prefix && magic_seen_ < sizeof kMagicBytes && (dialect_ == Dialect::kPrefixed || byte == kMagicBytes[0])) {
-        if (byte != kMagicBytes[magic_seen_]) return nonsense("no magic number");
+        if (byte != kMagicBytes[magic_seen_]) return nonsense("a connection that does not begin with its magic number");
         dialect_ = Dialect::kPrefixed;
         ++magic_seen_;
         ++at;

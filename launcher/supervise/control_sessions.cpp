@@ -53,7 +53,7 @@ bool ControlServer::note_arrival(Connection* connection, const Result<Message>& 
   }
   if (session->second.said().acknowledge(ping->received)) return true;
   sessions_.erase(session);
-  drop(connection, "acknowledges what was never said");
+  drop(connection, "it acknowledged a message that was never sent to it");
   return false;
 }
 

@@ -73,7 +73,7 @@ void PeerQuestions::tick(int64_t now_ms) {
   std::vector<int64_t> late;
   for (const auto& [query, question] : open_)
     if (now_ms - question.since_ms > kLimitMs) late.push_back(query);
-  for (const int64_t query : late) settle(query, false, "no agent has said whose it is");
+  for (const int64_t query : late) settle(query, false, "no agent has told in time to which user it belongs");
 }
 
 void PeerQuestions::shut() {

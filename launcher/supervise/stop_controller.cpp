@@ -136,12 +136,14 @@ Result<std::optional<StopAsked>> StopController::take_request(const std::string&
   if (written_ms + kClocksMs < requests_since_ms_) {
     if (!job_known_) return std::optional<StopAsked>();
     ::unlink(path.c_str());
-    return Error{Errc::kInvalid, "request.json is older than this run of the job and was removed, not obeyed"};
+    return Error{Errc::kInvalid, "request.json is older than this run of the job, so it was removed and not obeyed"};
   }
   auto request = record::read_request(path);
   ::unlink(path.c_str());
   if (!request) return std::move(request).error();
-  if (request->action != "pause") return Error{Errc::kInvalid, "request.json asks for something unknown"};
+  if (request->action != "pause")
+    return Error{Errc::kInvalid,
+                 "request.json has the action '" + printable(request->action, 100) + "'; allowed: pause"};
   StopAsked asked;
   asked.cause = StopCause::kPause;
   asked.who = request->reason.empty() ? "dlctl pause" : request->reason;

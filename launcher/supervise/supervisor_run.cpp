@@ -56,7 +56,7 @@ void Supervisor::perform(const GiveUpAll& /*give_up*/) {
   const bool all_hello = attempt_.all_said_hello();
   Failure failure;
   failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
-  failure.text = "no word from it since it was to end";
+  failure.text = "its agent has sent nothing since the learners were told to end";
   attempt_.agent_lost = true;
   give_up_learners(failure, /*only_silent=*/false);
 }

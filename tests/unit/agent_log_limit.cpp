@@ -86,7 +86,7 @@ TEST_F(LogLimitTest, TheMiddleIsGivenBackAndMarked) {
   EXPECT_EQ(hole, 2 * kMiB);
   EXPECT_EQ(after % kMiB, 0U);
   EXPECT_EQ(all.substr(after, 1024), line(static_cast<int>(after / 1024)));
-  const std::string mark = "\ndl-agent: " + std::to_string(after - hole + 128) + " bytes were dropped here";
+  const std::string mark = "\ndl-agent: " + std::to_string(after - hole + 128) + " bytes of output were dropped here";
   EXPECT_EQ(all.substr(hole - 128, mark.size()), mark);
   EXPECT_EQ(all[hole - 1], '\n');
 }
@@ -111,7 +111,8 @@ TEST_F(LogLimitTest, WithoutHolesTheNewestPartMoves) {
   EXPECT_EQ(all.substr(all.size() - 1024), line(kLines - 1));
   EXPECT_EQ(all.find('\0'), std::string::npos);
   const uint64_t dropped = 30 * kMiB - all.size() + 128;
-  EXPECT_NE(all.find("\ndl-agent: " + std::to_string(dropped) + " bytes were dropped here"), std::string::npos);
+  EXPECT_NE(all.find("\ndl-agent: " + std::to_string(dropped) + " bytes of output were dropped here"),
+            std::string::npos);
 }
 
 TEST_F(LogLimitTest, ALogThatCannotBeCutGrowsOn) {

@@ -54,7 +54,7 @@ TEST_F(Alone, OperationsCopy) {
 TEST_F(Alone, BadArgumentsAreRefusedWithASentence) {
   float data[2] = {};
   EXPECT_EQ(dllearner_all_reduce(nullptr, data, data, 2, DLLEARNER_F32, DLLEARNER_SUM), DLLEARNER_E_INVALID);
-  EXPECT_STREQ(dllearner_error(), "ctx: it is NULL");
+  EXPECT_STREQ(dllearner_error(), "ctx: the pointer is NULL");
   EXPECT_EQ(dllearner_all_reduce(ctx_, data, nullptr, 2, DLLEARNER_F32, DLLEARNER_SUM), DLLEARNER_E_INVALID);
   EXPECT_EQ(dllearner_all_reduce(ctx_, data, data, 2, static_cast<dllearner_dtype>(9), DLLEARNER_SUM),
             DLLEARNER_E_INVALID);
@@ -64,7 +64,7 @@ TEST_F(Alone, BadArgumentsAreRefusedWithASentence) {
   EXPECT_EQ(dllearner_all_reduce(ctx_, data, data, size_t{DLLEARNER_MAX_COUNT} + 1, DLLEARNER_F32, DLLEARNER_SUM),
             DLLEARNER_E_INVALID);
   EXPECT_EQ(dllearner_broadcast(ctx_, data, 2, DLLEARNER_F32, 1), DLLEARNER_E_INVALID);
-  EXPECT_STREQ(dllearner_error(), "root: 1 is no rank; allowed: 0 to 0");
+  EXPECT_STREQ(dllearner_error(), "root: 1 is not a rank of this world; allowed: 0 to 0");
   EXPECT_EQ(dllearner_all_reduce(ctx_, nullptr, nullptr, 0, DLLEARNER_F32, DLLEARNER_SUM), DLLEARNER_OK);
   EXPECT_EQ(dllearner_wait(nullptr), DLLEARNER_E_INVALID);
   EXPECT_EQ(dllearner_open(nullptr, nullptr), DLLEARNER_E_INVALID);
@@ -75,7 +75,7 @@ TEST_F(Alone, TheSentenceIsTheThreadsOwn) {
   std::string other = "not read";
   std::thread([&other] { other = dllearner_error(); }).join();
   EXPECT_EQ(other, "");
-  EXPECT_STREQ(dllearner_error(), "a buffer is NULL; allowed only where count is 0");
+  EXPECT_STREQ(dllearner_error(), "in or out is NULL, and count is 1; allowed: NULL only where count is 0");
 }
 
 TEST_F(Alone, BucketsGiveTheGradientsBack) {

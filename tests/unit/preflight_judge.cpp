@@ -110,7 +110,7 @@ TEST(PreflightJudge, SilenceClocksAndGradesCount) {
   sick.checks.push_back(skipped);
   const auto findings = judge_nodes({"n1", "n2", "n3", "n4"}, {ahead, sick, behind}, kAsked);
   EXPECT_EQ(text_of(findings),
-            "n1 answer bad: it does not answer\n"
+            "n1 answer bad: the node does not answer\n"
             "n3 memory_bandwidth bad: GPU 1 does not answer\n"
             "n4 clock bad: its clock is 60.0 s behind\n"
             "n2 clock warning: its clock is 2.5 s ahead\n");

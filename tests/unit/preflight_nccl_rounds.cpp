@@ -80,7 +80,7 @@ TEST(PreflightNccl, AGroupIsAsSlowAsItsSlowestAndFailsWithOne) {
   a.bytes_per_s = 5e9;
   b.bytes_per_s = 4e9;
   EXPECT_EQ(put_together({"a", "b"}, {a, b}).bytes_per_s, 4e9);
-  EXPECT_EQ(put_together({"a", "b"}, {a}).text, "b said nothing");
+  EXPECT_EQ(put_together({"a", "b"}, {a}).text, "b sent no report");
   EXPECT_FALSE(put_together({"a", "b"}, {a}).bytes_per_s);
   b.bytes_per_s.reset();
   b.text = "broken";

@@ -93,7 +93,7 @@ Status find(int64_t own, int rank, int world_size, dlckpt_batch* out) {
   } else {
     if (own == 0)
       return Error{Errc::kInvalid,
-                   "nobody has said how large a global batch is: ask for one with --dl-batch (dlrun --batch), or give "
+                   "no size of a global batch is given: ask for one with --dl-batch (dlrun --batch), or give "
                    "dlckpt_batch_find a number"};
     if (own < 0 || own > dl::kMaxBatch)
       return Error{Errc::kInvalid, "a global batch of " + std::to_string(own) + " samples; allowed: 1 to " +
@@ -109,7 +109,7 @@ Status find(int64_t own, int rank, int world_size, dlckpt_batch* out) {
   return {};
 }
 
-Error refused(const char* text) {
+Error refused(const std::string& text) {
   return {Errc::kInvalid, text};
 }
 
@@ -138,7 +138,7 @@ extern "C" {
 dlckpt_error dlckpt_batch_find(int64_t own, int rank, int world_size, dlckpt_batch* out) {
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> Status {
     if (!out || out->struct_size != sizeof *out)
-      return refused("out must be given, and out->struct_size be sizeof(dlckpt_batch)");
+      return refused("out is NULL, or out->struct_size is not sizeof(dlckpt_batch), " + std::to_string(sizeof *out));
     dlckpt_batch found{};
     found.struct_size = sizeof found;
     DL_TRY(find(own, rank, world_size, &found));
@@ -149,9 +149,11 @@ dlckpt_error dlckpt_batch_find(int64_t own, int rank, int world_size, dlckpt_bat
 
 dlckpt_error dlckpt_batch_step(const dlckpt_batch* whole, int64_t left, dlckpt_batch* out) {
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> Status {
-    if (!out) return refused("out must be given");
+    if (!out) return refused("out is NULL; allowed: a dlckpt_batch");
     if (!sane(whole)) return refused(kNotFound);
-    if (left == 0 || left < -1) return refused("left is the number of samples still to train on, or -1");
+    if (left == 0 || left < -1)
+      return refused("left is " + std::to_string(left) +
+                     "; allowed: the number of samples still to train on, 1 and more, or -1");
     dlckpt_batch step = *whole;
     const BatchSplit split = last_steps(*whole, left);
     step.batch = split.batch;
@@ -164,9 +166,10 @@ dlckpt_error dlckpt_batch_step(const dlckpt_batch* whole, int64_t left, dlckpt_b
 
 dlckpt_error dlckpt_batch_part(const dlckpt_batch* step, int64_t pass, int64_t* first, int64_t* count) {
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> Status {
-    if (!first || !count) return refused("first and count must be given");
+    if (!first || !count) return refused("first or count is NULL; allowed: both given");
     if (!sane(step)) return refused(kNotFound);
-    if (pass < 0 || pass >= step->accumulation) return refused("pass: allowed: 0 to accumulation - 1");
+    if (pass < 0 || pass >= step->accumulation)
+      return refused("pass is " + std::to_string(pass) + "; allowed: 0 to " + std::to_string(step->accumulation - 1));
     const auto start_of = [](int64_t total, int64_t number, int64_t parts) {
       return number * (total / parts) + std::min(number, total % parts);
     };

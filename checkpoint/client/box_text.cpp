@@ -16,7 +16,9 @@ std::string format_boxes(const RegisteredTensor& tensor) {
 }
 
 Result<std::vector<Box>> parse_boxes(std::string_view line, const Dims& shape) {
-  const Error bad{Errc::kInternal, "a rank's boxes cannot be read"};
+  const Error bad{
+      Errc::kInternal,
+      "a message of another rank about the boxes of tensors cannot be read; all ranks need the same libdlckpt"};
   Dims numbers;
   if (!line.empty()) {
     for (const std::string& word : split(line, ' ')) {
@@ -56,7 +58,8 @@ std::string join_texts(const std::vector<std::string>& texts) {
 }
 
 Result<std::vector<std::string>> split_texts(std::string_view joined) {
-  const Error bad{Errc::kInternal, "rank 0's words cannot be read"};
+  const Error bad{Errc::kInternal,
+                  "a message of rank 0 about the boxes of tensors cannot be read; all ranks need the same libdlckpt"};
   std::vector<std::string> texts;
   while (!joined.empty()) {
     const size_t end = joined.find('\n');

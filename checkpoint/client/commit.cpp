@@ -120,7 +120,7 @@ Result<CheckpointName> Committer::agree_on_name(Save* save) {
     return Error{Errc::kInternal, "rank 0 named the checkpoint '" + printable(text) + "'"};
   if (name->step != step)
     return Error{Errc::kInvalid, "rank 0 saves train step " + std::to_string(name->step) + ", this rank " +
-                                     std::to_string(step) + ": all ranks must save the same"};
+                                     std::to_string(step) + ": all ranks must save the same train step"};
   if (text.size() > length) save->slot = settings_.dir + "/" + text.substr(length);
   return *name;
 }
@@ -209,7 +209,9 @@ Result<std::string> Committer::assemble(Save* save, const std::vector<std::strin
   manifest.metrics = save->request.metrics;
   DL_TRY(merge_parts(std::move(parts), &manifest));
   std::string text = format_manifest(manifest);
-  if (text.size() > kMaxManifestBytes) return Error{Errc::kInvalid, "the manifest would be larger than 256 MiB"};
+  if (text.size() > kMaxManifestBytes)
+    return Error{Errc::kInvalid, "the manifest would have " + std::to_string(text.size()) +
+                                     " bytes; allowed: up to 256 MiB; register fewer tensors, or larger ones"};
   // With this entry retention need not read the manifest again. If the save fails now, the entry is harmless, because
   // retention only uses entries of checkpoints that exist.
   survey_memory_[name.save_id] = CheckpointFacts{name, manifest.metrics, false, true, manifest.total_bytes()};

@@ -86,7 +86,9 @@ Status Context::make_directory() {
   Io::Info info;
   const int stat_rc = io_.stat(settings_.dir, &info);
   if (stat_rc < 0) return io_error("stat", settings_.dir, stat_rc);
-  if (!info.directory) return Error{Errc::kInvalid, settings_.dir + " is not a directory"};
+  if (!info.directory)
+    return Error{Errc::kInvalid,
+                 settings_.dir + " is not a directory; allowed: a directory, or a path where nothing is yet"};
   return {};
 }
 
@@ -144,7 +146,8 @@ Status Context::set_metric(const char* name, double value) {
                      "'; allowed: 1 to 64 letters, digits and . _ + - /, beginning with a letter or digit"};
   metrics_.erase(name);
   if (!std::isfinite(value))
-    return Error{Errc::kInvalid, std::string("the metric '") + name + "' is not a finite number; it is left out"};
+    return Error{Errc::kInvalid, std::string("the metric '") + name +
+                                     "' is not a finite number, so it is left out; allowed: finite numbers"};
   if (metrics_.size() >= kMaxMetrics)
     return Error{Errc::kInvalid, "the metric '" + std::string(name) + "' is one too many: allowed are " +
                                      std::to_string(kMaxMetrics) + " for a save"};

@@ -64,7 +64,8 @@ dlckpt_error dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out)
   return run(open_message(), [&]() -> Status {
     dlckpt_settings all{};
     if (!out || out->struct_size < offsetof(dlckpt_settings, every_s) || out->struct_size > sizeof all)
-      return Error{Errc::kInvalid, "out->struct_size must be sizeof(dlckpt_settings)"};
+      return Error{Errc::kInvalid,
+                   "out is NULL, or out->struct_size is not sizeof(dlckpt_settings), " + std::to_string(sizeof all)};
     DL_TRY_ASSIGN(dl::ckpt::Resolved resolved, dl::ckpt::resolve(options));
     thread_local std::string dir;
     const dl::ckpt::Settings& settings = resolved.settings;
@@ -143,7 +144,7 @@ dlckpt_error dlckpt_blob(dlckpt_ctx* ctx, const char* path, const void* data, si
 
 dlckpt_error dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** data, size_t* size) {
   return run(ctx, [&](dl::ckpt::Context& c) -> Status {
-    if (!path || !data || !size) return Error{Errc::kInvalid, "path, data and size must not be NULL"};
+    if (!path || !data || !size) return Error{Errc::kInvalid, "path, data or size is NULL; allowed: all three given"};
     const std::string* bytes = c.restored_blob(path);
     if (!bytes) return Error{Errc::kNotFound, std::string("the checkpoint has no blob '") + path + "' for this rank"};
     *data = bytes->data();
@@ -194,7 +195,8 @@ dlckpt_error dlckpt_before_mutation(dlckpt_ctx* ctx) {
 
 dlckpt_error dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step) {
   return run(ctx, [&](dl::ckpt::Context& c) -> Status {
-    if (std::isnan(timeout_s)) return Error{Errc::kInvalid, "timeout_s is not a number"};
+    if (std::isnan(timeout_s))
+      return Error{Errc::kInvalid, "timeout_s is not a number (NaN); allowed: seconds, 0 and more"};
     return c.wait(timeout_s, durable_step);
   });
 }
@@ -203,7 +205,8 @@ dlckpt_error dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out) {
   return run(ctx, [&](dl::ckpt::Context& c) -> Status {
     dlckpt_save_stats all{};
     if (!out || out->struct_size < offsetof(dlckpt_save_stats, step) || out->struct_size > sizeof all)
-      return Error{Errc::kInvalid, "out->struct_size must be sizeof(dlckpt_save_stats)"};
+      return Error{Errc::kInvalid,
+                   "out is NULL, or out->struct_size is not sizeof(dlckpt_save_stats), " + std::to_string(sizeof all)};
     const dl::ckpt::SaveStats stats = c.stats();
     all.struct_size = out->struct_size;
     all.step = stats.step;
@@ -238,7 +241,8 @@ dlckpt_error dlckpt_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found_step) {
 dlckpt_error dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out) {
   return run(ctx, [&](dl::ckpt::Context& c) -> Status {
     if (!out || out->struct_size < offsetof(dlckpt_load_stats, step) || out->struct_size > sizeof *out)
-      return Error{Errc::kInvalid, "stats.struct_size must be sizeof(dlckpt_load_stats)"};
+      return Error{Errc::kInvalid,
+                   "out is NULL, or out->struct_size is not sizeof(dlckpt_load_stats), " + std::to_string(sizeof *out)};
     const dl::ckpt::RestoreStats& stats = c.restore_stats();
     dlckpt_load_stats filled{};
     filled.struct_size = out->struct_size;

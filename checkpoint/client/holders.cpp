@@ -29,7 +29,10 @@ std::string judge(const std::vector<std::string>& said) {
   std::vector<std::vector<std::string>> words;
   for (const std::string& one : said) {
     words.push_back(split(one, ' '));
-    if (words.back().size() != 3) return say_error(Error{Errc::kInternal, "a rank's words cannot be read"});
+    if (words.back().size() != 3)
+      return say_error(
+          Error{Errc::kInternal,
+                "a message of another rank about its tensors cannot be read; all ranks need the same libdlckpt"});
     boxes += words.back()[1];
   }
   for (size_t rank = 0; rank < words.size(); ++rank)
@@ -53,7 +56,9 @@ Status Holders::learn(Group& group, const Registry& registry) {
   DL_TRY_ASSIGN(const std::string answer, group.broadcast(group.rank() == 0 ? judge(all) : std::string(), 2));
   DL_TRY_ASSIGN(const std::string verdict, hear(answer));
   const auto words = split(verdict, ' ');
-  if (words.size() != 2) return Error{Errc::kInternal, "rank 0's words cannot be read"};
+  if (words.size() != 2)
+    return Error{Errc::kInternal,
+                 "a message of rank 0 about all tensors cannot be read; all ranks need the same libdlckpt"};
   if (words[0] == kKnown) return {};
 
   version_.clear();
@@ -61,7 +66,8 @@ Status Holders::learn(Group& group, const Registry& registry) {
   DL_TRY_ASSIGN(const std::string joined, group.broadcast(group.rank() == 0 ? join_texts(texts) : std::string(), 2));
   DL_TRY_ASSIGN(const std::vector<std::string> parts, split_texts(joined));
   if (parts.size() != static_cast<size_t>(group.size()))
-    return Error{Errc::kInternal, "rank 0 told of " + std::to_string(parts.size()) + " ranks"};
+    return Error{Errc::kInternal, "rank 0 told of " + std::to_string(parts.size()) + " ranks, and there are " +
+                                      std::to_string(group.size())};
   DL_TRY(understand(registry, parts));
   version_ = words[1];
   return {};

@@ -15,7 +15,8 @@ dlckpt_error dlckpt_lease_acquire(const char* dir, const char* owner, const char
   if (!out) return DLCKPT_E_INVALID;
   *out = nullptr;
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> dl::Status {
-    if (!dir || !*dir || !owner) return dl::Error{dl::Errc::kInvalid, "dir and owner must be given"};
+    if (!dir || !*dir || !owner)
+      return dl::Error{dl::Errc::kInvalid, "dir or owner is NULL, or dir is empty; allowed: both given"};
     DL_TRY_ASSIGN(dl::ckpt::Lease lease, dl::ckpt::Lease::acquire(dl::ckpt::posix_io(), dir, owner,
                                                                   job_id ? job_id : "", DLCKPT_LEASE_EXPIRY_S));
     *out = new dlckpt_lease{std::move(lease)};

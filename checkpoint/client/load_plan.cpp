@@ -195,7 +195,7 @@ Status check_fit(const Manifest& manifest, const Registry& registry) {
     const TensorRecord* record = manifest.find_tensor(path);
     if (!record) {
       if (tensor.kind().optional) continue;
-      return conflict(path, "the checkpoint does not have it");
+      return conflict(path, "the checkpoint does not have this tensor");
     }
     if (record->dtype != tensor.dtype())
       return conflict(
@@ -221,11 +221,16 @@ Result<Wants> parse_wants(std::string_view text, const Manifest& manifest) {
   Wants wants;
   while (!text.empty()) {
     const size_t end = text.find('\n'), colon = text.find(':');
-    if (end == std::string_view::npos || colon > end) return Error{Errc::kInternal, "what a rank wants cannot be read"};
+    if (end == std::string_view::npos || colon > end)
+      return Error{
+          Errc::kInternal,
+          "a message of another rank about what it restores cannot be read; all ranks need the same libdlckpt"};
     DL_TRY_ASSIGN(const int64_t index, parse_int(text.substr(0, colon), 0, INT64_MAX));
     const auto tensor = static_cast<size_t>(index);
     if (tensor >= manifest.tensors.size() || (!wants.empty() && tensor <= wants.back().tensor))
-      return Error{Errc::kInternal, "a rank wants what the checkpoint does not have"};
+      return Error{
+          Errc::kInternal,
+          "another rank asks for a tensor that the checkpoint does not have; all ranks need the same libdlckpt"};
     DL_TRY_ASSIGN(std::vector<Box> boxes,
                   parse_boxes(text.substr(colon + 1, end - colon - 1), manifest.tensors[tensor].shape));
     wants.push_back(Want{tensor, std::move(boxes)});

@@ -240,7 +240,8 @@ class Loader {
       if (stop_) return;
       if (!message) return fail(LoadEnd::kPeers, std::move(message).error());
       if (message->tag == kAbort)
-        return fail(LoadEnd::kPeers, Error{Errc::kIo, "rank " + std::to_string(message->from) + " gave up"});
+        return fail(LoadEnd::kPeers,
+                    Error{Errc::kIo, "rank " + std::to_string(message->from) + " ended its restore with an error"});
       const bool good = take_in(*message, &copies);
       if (!took(copies.wait()) || !good) return;
       --awaited_[static_cast<size_t>(message->from)];
@@ -253,7 +254,8 @@ class Loader {
                           awaited_[static_cast<size_t>(message.from)] > 0 &&
                           taken_by(job_.rank, plan_.granules[message.tag], nullptr, nullptr) == message.bytes.size();
     if (!expected) {
-      fail(LoadEnd::kPeers, Error{Errc::kIo, "rank " + std::to_string(message.from) + " sent what nobody asked for"});
+      fail(LoadEnd::kPeers,
+           Error{Errc::kIo, "rank " + std::to_string(message.from) + " sent data that this rank did not ask for"});
       return false;
     }
     const Granule& granule = plan_.granules[message.tag];

@@ -24,8 +24,9 @@ Status check_unchanged(Io& io, OpenMember* member, const std::vector<Block>& blo
   Io::Info now;
   const int rc = io.stat(member->file.path(), &now);
   if (rc == 0 && now.size == member->info.size && now.modified_ms == member->info.modified_ms) return {};
-  const Error changed{Errc::kIo,
-                      member->file.path() + " was written to while it was saved; put a new file in its place instead"};
+  const Error changed{
+      Errc::kIo,
+      member->file.path() + " was written to while it was saved; write a new file, and rename it to this name"};
   for (const Block& block : blocks) {
     DL_TRY(member->file.read_all(buffer->data(), block.length, block.at));
     if (hash_bytes(buffer->data(), block.length) != block.hash) return changed;
@@ -79,7 +80,7 @@ Result<std::vector<OpenMember>> open_members(Io& io, const Registry& registry, i
     Io::Info info;
     const int rc = io.stat(member.path, &info);
     if (rc < 0) return about(io_error("stat", member.path, rc), name);
-    if (!info.regular) return about(Error{Errc::kInvalid, member.path + " is not a file"}, name);
+    if (!info.regular) return about(Error{Errc::kInvalid, member.path + " is not a regular file"}, name);
     auto file = File::open(io, member.path, O_RDONLY);
     if (!file) return about(std::move(file).error(), name);
     members.push_back(OpenMember{name, member.per_rank ? rank : -1, *std::move(file), info});
@@ -111,7 +112,7 @@ Result<std::vector<StagedMember>> stage_members(Io& io, const std::string& check
                                      [&](const MemberRecord& r) { return r.name == name && r.rank == wanted; });
     if (record == manifest.members.end()) {
       if (member.per_rank && rank >= manifest.world_size) return {};
-      return Error{Errc::kConflict, "the checkpoint does not have it"};
+      return Error{Errc::kConflict, "the checkpoint does not have this member"};
     }
     StagedMember place{member.path + ".dlckpt-" + std::to_string(rank), member.path};
     io.unlink(place.temporary);  // a killed run may have left it

@@ -23,7 +23,8 @@ Result<std::optional<ProgressLink>> ProgressLink::attach(const std::string& path
   struct stat st {};
   if (::fstat(fd.get(), &st) < 0) return errno_error("stat the progress page " + path, errno);
   if (st.st_size < static_cast<off_t>(kProgressPageBytes))  // access beyond the end of the file would raise SIGBUS
-    return Error{Errc::kInvalid, "the progress page " + path + " is too short"};
+    return Error{Errc::kInvalid, "the progress page " + path + " is too short: it has " + std::to_string(st.st_size) +
+                                     " of " + std::to_string(kProgressPageBytes) + " bytes"};
   void* memory = ::mmap(nullptr, kProgressPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return errno_error("map the progress page " + path, errno);
   auto* page = static_cast<ProgressPage*>(memory);

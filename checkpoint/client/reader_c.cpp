@@ -35,7 +35,8 @@ Error no_tensor(const dlckpt_reader& reader, const char* path) {
 
 Status fill(const TensorRecord& tensor, dlckpt_tensor_info* out) {
   if (!out || out->struct_size != sizeof *out)
-    return Error{Errc::kInvalid, "out->struct_size must be sizeof(dlckpt_tensor_info)"};
+    return Error{Errc::kInvalid,
+                 "out is NULL, or out->struct_size is not sizeof(dlckpt_tensor_info), " + std::to_string(sizeof *out)};
   out->path = tensor.path.c_str();
   out->dtype = tensor.dtype->id;
   out->ndim = static_cast<int>(tensor.shape.size());
@@ -60,7 +61,7 @@ Status load(dlckpt_reader& reader, const char* path, const int64_t* offset, cons
     return Error{Errc::kInvalid, "size is " + std::to_string(size) + ", but these elements of tensor '" +
                                      dl::printable(tensor->path) + "' take " + std::to_string(bytes) + " bytes"};
   if (bytes == 0) return {};
-  if (!data) return Error{Errc::kInvalid, "data is NULL"};
+  if (!data) return Error{Errc::kInvalid, "data is NULL; allowed: memory of " + std::to_string(bytes) + " bytes"};
   return reader.reader.load(*tensor, box, data);
 }
 
@@ -72,7 +73,7 @@ dlckpt_error dlckpt_reader_open(const char* dir, int64_t step, dlckpt_reader** o
   if (!out) return DLCKPT_E_INVALID;
   *out = nullptr;
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> Status {
-    if (!dir || !*dir) return Error{Errc::kInvalid, "dir must be given"};
+    if (!dir || !*dir) return Error{Errc::kInvalid, "dir is NULL or empty; allowed: a checkpoint directory"};
     if (step != DLCKPT_LATEST && (step < 0 || step > dl::ckpt::kMaxStep))
       return Error{Errc::kInvalid, std::to_string(step) + " is no train step; allowed: 0 to " +
                                        std::to_string(dl::ckpt::kMaxStep) + ", or DLCKPT_LATEST"};
@@ -110,7 +111,7 @@ dlckpt_error dlckpt_reader_older(dlckpt_reader* reader) {
 
 dlckpt_error dlckpt_reader_steps(dlckpt_reader* reader, int64_t* steps, size_t capacity, size_t* count) {
   return run(reader, [&](dlckpt_reader& r) -> Status {
-    if (!count || (!steps && capacity > 0)) return Error{Errc::kInvalid, "steps and count must be given"};
+    if (!count || (!steps && capacity > 0)) return Error{Errc::kInvalid, "steps or count is NULL; allowed: both given"};
     DL_TRY_ASSIGN(const auto names, dl::ckpt::scan_checkpoints(dl::ckpt::posix_io(), r.dir));
     for (size_t i = 0; i < names.size() && i < capacity; ++i) steps[i] = names[i].step;
     *count = names.size();
@@ -126,8 +127,9 @@ dlckpt_error dlckpt_reader_tensor(dlckpt_reader* reader, size_t index, dlckpt_te
   return run(reader, [&](dlckpt_reader& r) -> Status {
     const auto& tensors = r.reader.manifest().tensors;
     if (index < tensors.size()) return fill(tensors[index], out);
-    return Error{Errc::kNotFound,
-                 "no tensor " + std::to_string(index) + ": the checkpoint holds " + std::to_string(tensors.size())};
+    return Error{Errc::kNotFound, "index " + std::to_string(index) +
+                                      " is out of range; allowed: numbers from 0, below the number of tensors, " +
+                                      std::to_string(tensors.size())};
   });
 }
 
@@ -146,7 +148,7 @@ dlckpt_error dlckpt_reader_load(dlckpt_reader* reader, const char* path, const i
 
 dlckpt_error dlckpt_reader_blob(dlckpt_reader* reader, const char* path, int rank, const void** data, size_t* size) {
   return run(reader, [&](dlckpt_reader& r) -> Status {
-    if (!path || !data || !size) return Error{Errc::kInvalid, "path, data and size must be given"};
+    if (!path || !data || !size) return Error{Errc::kInvalid, "path, data or size is NULL; allowed: all three given"};
     for (const dl::ckpt::BlobRecord& blob : r.reader.manifest().blobs) {
       if (blob.path != path || blob.rank != rank) continue;
       r.blob.resize(blob.size);

@@ -75,11 +75,16 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
   DL_TRY(check_path(path));
   TensorKind tensor;
   tensor.dtype = find_dtype(dtype);
-  if (!tensor.dtype) return invalid(path, "unknown dtype " + std::to_string(dtype));
+  if (!tensor.dtype)
+    return invalid(path, "the dtype " + std::to_string(dtype) + " is unknown; allowed: a DLCKPT_... of dlckpt_dtype");
   if (ndim < 0 || ndim > DLCKPT_MAX_DIMS)
     return invalid(path, std::to_string(ndim) + " dimensions; allowed: 0 to " + std::to_string(DLCKPT_MAX_DIMS));
-  if (ndim > 0 && !shape) return invalid(path, "its shape is NULL");
-  if ((flags & ~kKnownFlags) != 0) return invalid(path, "unknown flags " + std::to_string(flags));
+  if (ndim > 0 && !shape)
+    return invalid(path,
+                   "its shape is NULL; allowed: one number for each of the " + std::to_string(ndim) + " dimensions");
+  if ((flags & ~kKnownFlags) != 0)
+    return invalid(path,
+                   "the flags " + std::to_string(flags) + " are unknown in part; allowed: those of dlckpt_tensor");
   tensor.replicated = (flags & DLCKPT_REPLICATED) != 0;
   tensor.optional = (flags & DLCKPT_OPTIONAL) != 0;
   tensor.frozen = (flags & DLCKPT_FROZEN) != 0;
@@ -87,7 +92,8 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
   const auto elements = volume(tensor.shape);
   if (!elements || *elements > kMaxBytes / tensor.dtype->size)
     return invalid(path, "its shape " + describe(tensor.shape) + " has a negative size or is too large");
-  if ((offset == nullptr) != (extent == nullptr)) return invalid(path, "offset and extent go together");
+  if ((offset == nullptr) != (extent == nullptr))
+    return invalid(path, "one of offset and extent is NULL; allowed: both given, or neither");
   tensor.boxed = offset != nullptr;
   RegisteredPart part;
   part.box = whole(tensor.shape);
@@ -99,7 +105,8 @@ Status Registry::add_tensor(const char* path_text, int dtype, int ndim, const in
                                ") is not within its shape " + describe(tensor.shape));
   }
   const uint64_t bytes = volume(part.box.extent).value_or(0) * tensor.dtype->size;
-  if (!data && bytes > 0) return invalid(path, "its data is NULL");
+  if (!data && bytes > 0)
+    return invalid(path, "its data is NULL; allowed: memory of " + std::to_string(bytes) + " bytes");
   part.data = bytes > 0 ? static_cast<unsigned char*>(data) : nullptr;
   auto place = place_of(part.data);
   if (!place) return std::move(place).error().with_context("tensor '" + printable(path) + "'");
@@ -126,14 +133,17 @@ void Registry::forget_tensor(const std::string& path) {
 // Adds another box to a tensor that is registered already.
 Status Registry::add_part(const std::string& path, const TensorKind& tensor, RegisteredPart part) {
   const auto at = tensors_.find(path);
-  if (at == tensors_.end()) return invalid(path, "DLCKPT_ANOTHER_PART of a tensor that is not registered yet");
+  if (at == tensors_.end())
+    return invalid(path,
+                   "DLCKPT_ANOTHER_PART is given, but no part of the tensor is registered yet; allowed: the first part "
+                   "without this flag");
   const TensorKind& known = at->second.kind();
   if (known.dtype != tensor.dtype || known.shape != tensor.shape)
     return invalid(path, std::string("another part of ") + known.dtype->name + describe(known.shape) + " cannot be " +
                              tensor.dtype->name + describe(tensor.shape));
   if (known.replicated != tensor.replicated || known.boxed != tensor.boxed || known.optional != tensor.optional)
     return invalid(path, "all its parts must have the same flags, and offset and extent");
-  if (!tensor.boxed) return invalid(path, "DLCKPT_ANOTHER_PART needs offset and extent");
+  if (!tensor.boxed) return invalid(path, "DLCKPT_ANOTHER_PART is given without offset and extent; allowed: with both");
   for (const RegisteredPart& other : at->second.parts())
     if (intersect(other.box, part.box))
       return invalid(path, "its parts " + describe(other.box) + " and " + describe(part.box) + " overlap");
@@ -147,8 +157,11 @@ Status Registry::add_blob(const char* path_text, const void* data, size_t size, 
   const std::string path = path_text;
   DL_TRY(check_path(path));
   if (size > kMaxBlobBytes)
-    return Error{Errc::kInvalid, "blob '" + printable(path) + "': " + std::to_string(size) + " bytes; at most 1 GiB"};
-  if (!data && size > 0) return Error{Errc::kInvalid, "blob '" + printable(path) + "': its data is NULL"};
+    return Error{Errc::kInvalid, "blob '" + printable(path) + "': " + std::to_string(size) +
+                                     " bytes are too many; allowed: at most 1 GiB"};
+  if (!data && size > 0)
+    return Error{Errc::kInvalid, "blob '" + printable(path) + "': its data is NULL; allowed: memory of " +
+                                     std::to_string(size) + " bytes"};
   if (size > 0) {
     DL_TRY_ASSIGN(const MemoryPlace place, place_of(data));
     if (!place.on_host())
@@ -169,10 +182,12 @@ Status Registry::add_member(const char* name_text, const char* path, bool per_ra
   const std::string name = name_text;
   DL_TRY(check_path(name));
   if (!path || !*path || std::string_view(path).size() > 3500)
-    return Error{Errc::kInvalid, "member '" + printable(name) + "': the path of its file is missing or too long"};
+    return Error{Errc::kInvalid,
+                 "member '" + printable(name) +
+                     "': the path of its file is empty, or longer than 3500 bytes; allowed: 1 to 3500 bytes"};
   if (members_.size() >= kMaxMembers && members_.count(name) == 0)
     return Error{Errc::kInvalid,
-                 "this rank has registered " + std::to_string(kMaxMembers) + " members, which is the most"};
+                 "this rank has registered " + std::to_string(kMaxMembers) + " members; allowed: no more than that"};
   forget_tensor(name);
   blobs_.erase(name);
   members_[name] = RegisteredMember{path, per_rank};

@@ -79,7 +79,7 @@ Result<CheckpointName> Restorer::agree(Peers& peers, int64_t step, bool touched)
   if (!name) return Error{Errc::kInternal, "rank 0 chose the checkpoint '" + printable(text) + "'"};
   if (step != DLCKPT_LATEST && name->step != step)
     return Error{Errc::kInvalid, "rank 0 restores train step " + std::to_string(name->step) + ", this rank " +
-                                     std::to_string(step) + ": all ranks must restore the same"};
+                                     std::to_string(step) + ": all ranks must restore the same train step"};
   return *name;
 }
 
@@ -161,7 +161,9 @@ Result<LoadEnd> Restorer::vote(Peers& peers, const CheckpointName& name, const L
         said = static_cast<char>(LoadEnd::kDone) + compose(*all);
       } else {
         auto heard = hear((*all)[worst].substr(std::min<size_t>(1, (*all)[worst].size())));
-        Error error = heard ? Error{Errc::kInternal, "it cannot be understood"} : std::move(heard).error();
+        Error error = heard ? Error{Errc::kInternal,
+                                    "its message about the restore cannot be read; all ranks need the same libdlckpt"}
+                            : std::move(heard).error();
         if (all->size() > 1) error.text = "rank " + std::to_string(worst) + ": " + error.text;
         if (end_of(worst) == static_cast<char>(LoadEnd::kBad)) {
           bad_[name.save_id] = error.text;
@@ -176,12 +178,15 @@ Result<LoadEnd> Restorer::vote(Peers& peers, const CheckpointName& name, const L
   }
   DL_TRY_ASSIGN(const std::string verdict, peers.group().broadcast(std::move(said), 4));
   if (verdict.empty() || weight(verdict[0]) > weight(static_cast<char>(LoadEnd::kFailed)))
-    return Error{Errc::kInternal, "rank 0 said something that cannot be read"};
+    return Error{Errc::kInternal,
+                 "a message of rank 0 about the restore cannot be read; all ranks need the same libdlckpt"};
   const auto end = static_cast<LoadEnd>(verdict[0]);
   *answer = verdict.substr(1);
   if (end != LoadEnd::kFailed) return end;
   auto heard = hear(*answer);
-  return heard ? Error{Errc::kInternal, "rank 0 said something that cannot be read"} : std::move(heard).error();
+  return heard ? Error{Errc::kInternal,
+                       "a message of rank 0 about the restore cannot be read; all ranks need the same libdlckpt"}
+               : std::move(heard).error();
 }
 
 Result<Restorer::Next> Restorer::load_together(Peers& peers, const CheckpointName& name, bool blobs_only, bool alone,
@@ -243,7 +248,8 @@ LoadOutcome Restorer::load_mine(Peers& peers, const CheckpointName& name, const 
     DL_TRY_ASSIGN(const int64_t number, parse_int(std::string_view(answer).substr(0, line), 1, INT64_MAX));
     DL_TRY_ASSIGN(const std::vector<std::string> texts, split_texts(std::string_view(answer).substr(line + 1)));
     if (texts.size() != static_cast<size_t>(peers.group().size()))
-      return Error{Errc::kInternal, "rank 0 told of " + std::to_string(texts.size()) + " ranks"};
+      return Error{Errc::kInternal, "rank 0 told of " + std::to_string(texts.size()) + " ranks, and there are " +
+                                        std::to_string(peers.group().size())};
     std::vector<Wants> wants;
     for (const std::string& text : texts) {
       DL_TRY_ASSIGN(Wants one, parse_wants(text, manifest));

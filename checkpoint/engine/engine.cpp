@@ -35,7 +35,8 @@ Status check_memory_wish(uint64_t bytes) {
   return Error{Errc::kInternal,
                "DL_CHECKPOINT_MEMORY (options.memory_bytes) asks for " + mebibytes(bytes) +
                    " of staging memory, but the job's cgroup leaves " + mebibytes(room->left()) + " (limit " +
-                   mebibytes(room->limit) + ", in use " + mebibytes(room->used) + ")",
+                   mebibytes(room->limit) + ", in use " + mebibytes(room->used) +
+                   "); ask for more (--mem), or set less",
                ENOMEM};
 }
 

@@ -14,7 +14,9 @@ Result<std::unique_ptr<Staging>> Staging::make(uint64_t buffer_bytes, uint64_t b
   const uint64_t bytes = buffer_bytes * buffers;
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
-    return Error{Errc::kInternal, "no " + std::to_string(bytes >> 20) + " MiB of staging memory: out of memory",
+    return Error{Errc::kInternal,
+                 "no " + std::to_string(bytes >> 20) +
+                     " MiB of staging memory: out of memory; ask for more (--mem), or set DL_CHECKPOINT_MEMORY to less",
                  ENOMEM};
   ::madvise(memory, bytes, MADV_HUGEPAGE);
   // A child of the program does not need a copy of this memory.

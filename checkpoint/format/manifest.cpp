@@ -119,7 +119,9 @@ Status check_blob(const Manifest& manifest, const BlobRecord& blob) {
   DL_TRY(check_path(blob.path));
   if (blob.size > kMaxBlobBytes || !data_fits(manifest, blob.file, blob.at, blob.size))
     return corrupt("it lies outside its file");
-  if (blob.rank < -1 || blob.rank >= manifest.world_size) return corrupt("it belongs to a rank that is not there");
+  if (blob.rank < -1 || blob.rank >= manifest.world_size)
+    return corrupt("it belongs to rank " + std::to_string(blob.rank) + ", and the world size is " +
+                   std::to_string(manifest.world_size));
   return {};
 }
 
@@ -127,8 +129,11 @@ Status check_member(const Manifest& manifest, const MemberRecord& member) {
   DL_TRY(check_path(member.name));
   const auto file = parse_member_file_name(member.file);
   if (!file || file->writer >= static_cast<uint32_t>(manifest.world_size))
-    return corrupt("its file is not called mNNNNN.NNNN, or is of a rank that is not there");
-  if (member.rank < -1 || member.rank >= manifest.world_size) return corrupt("it belongs to a rank that is not there");
+    return corrupt("its file '" + printable(member.file, 40) +
+                   "' is not called mNNNNN.NNNN, or NNNNN is not a rank below the world size");
+  if (member.rank < -1 || member.rank >= manifest.world_size)
+    return corrupt("it belongs to rank " + std::to_string(member.rank) + ", and the world size is " +
+                   std::to_string(manifest.world_size));
   if (member.size > kMaxBytes) return corrupt("it is too large");
   DL_TRY(check_table(member.blocks, 0, member.size, Extent{member.size, 0}));
   if (table_root(member.blocks) != member.root) return corrupt("its root checksum is not that of its blocks");
@@ -155,9 +160,12 @@ Status check_members(const Manifest& manifest, uint64_t total) {
 }
 
 Status check_metrics(const Manifest& manifest) {
-  if (manifest.metrics.size() > kMaxMetrics) return corrupt("it has too many metrics");
+  if (manifest.metrics.size() > kMaxMetrics)
+    return corrupt("it has " + std::to_string(manifest.metrics.size()) + " metrics, more than " +
+                   std::to_string(kMaxMetrics));
   for (const auto& [name, value] : manifest.metrics)
-    if (!is_metric_name(name) || !std::isfinite(value)) return corrupt("a metric has a bad name or value");
+    if (!is_metric_name(name) || !std::isfinite(value))
+      return corrupt("the metric '" + printable(name, 80) + "' has a malformed name, or no finite value");
   return {};
 }
 
@@ -413,7 +421,7 @@ Result<Manifest> parse_manifest_outline(std::string_view text) {
 
 Status check_manifest(const Manifest& manifest) {
   if (manifest.files.empty() || manifest.files.size() > static_cast<size_t>(kMaxFiles))
-    return corrupt("it names no file, or too many");
+    return corrupt("it names " + std::to_string(manifest.files.size()) + " files, which is none or too many");
   uint64_t total = 0;
   for (size_t i = 0; i < manifest.files.size(); ++i) {
     const FileRecord& file = manifest.files[i];
@@ -421,7 +429,8 @@ Status check_manifest(const Manifest& manifest) {
         !(FileName{manifest.files[i - 1].writer, manifest.files[i - 1].part} < FileName{file.writer, file.part}))
       return corrupt("its files are not sorted by rank");
     if (file.writer >= static_cast<uint32_t>(manifest.world_size))
-      return corrupt("a file is of a rank that is not there");
+      return corrupt(file.name() + " is of rank " + std::to_string(file.writer) + ", and the world size is " +
+                     std::to_string(manifest.world_size));
     auto checked = check_file(file);
     if (!checked) return std::move(checked).error().with_context(file.name());
     total += file.size;

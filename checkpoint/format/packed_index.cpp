@@ -65,7 +65,8 @@ Result<TensorRecord> tensor_of(std::string_view line, const PackedRecord& packed
   tensor.dtype = find_dtype(*dtype);
   auto shape = shape_of(*sizes);
   const auto at = number(*place);
-  if (!tensor.dtype || !shape || !at) return corrupt("the dtype, shape or offset of " + printable(*path) + " is none");
+  if (!tensor.dtype || !shape || !at)
+    return corrupt("the dtype, shape or offset of " + printable(*path) + " cannot be read");
   tensor.shape = *std::move(shape);
   const auto elements = volume(tensor.shape);
   if (!elements || *elements > kMaxBytes / tensor.dtype->size) return corrupt(printable(*path) + " is too large");

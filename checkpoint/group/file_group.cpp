@@ -110,7 +110,7 @@ class FileGroup final : public Group {
       DL_TRY_ASSIGN(const std::vector<std::string> entries, look(down_, &failures));
       if (std::find(entries.begin(), entries.end(), number) != entries.end()) return receive(path);
       if (deadline.passed())
-        return Error{Errc::kTimeout, "rank 0 did not answer in time (timeout " + seconds_text() + " s)"};
+        return Error{Errc::kTimeout, "rank 0 did not answer within the timeout of " + seconds_text() + " s"};
       pause.wait();
     }
   }
@@ -119,7 +119,7 @@ class FileGroup final : public Group {
     DL_TRY(join());
     const std::string path = root_ + "/" + session_ + "/secret";
     auto text = read_small_file(io_, path, kSecretBytes);
-    if (!text || text->size() != kSecretBytes) return Error{Errc::kUnsupported, path + " is not there, or not whole"};
+    if (!text || text->size() != kSecretBytes) return Error{Errc::kUnsupported, path + " is missing or incomplete"};
     return text;
   }
 

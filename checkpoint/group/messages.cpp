@@ -28,7 +28,8 @@ std::string say_error(const Error& error) {
 Result<std::string> hear(const std::string& message) {
   if (message.compare(0, 3, "ok ") == 0) return message.substr(3);
   const auto json = parse_json(message);
-  if (!json) return Error{Errc::kInternal, "a rank said something that cannot be read"};
+  if (!json)
+    return Error{Errc::kInternal, "a message of another rank cannot be read; all ranks need the same libdlckpt"};
   Error error;
   DL_TRY_ASSIGN(const int64_t code, int_member(*json, "code", 0, static_cast<int>(Errc::kInternal)));
   error.code = static_cast<Errc>(code);
@@ -75,7 +76,9 @@ std::string format_part(const Part& part) {
 
 Result<Part> parse_part(const std::string& text) {
   const auto json = parse_json(text);
-  if (!json || !json->is_object()) return Error{Errc::kInternal, "its part cannot be read"};
+  if (!json || !json->is_object())
+    return Error{Errc::kInternal,
+                 "its message about its part of the save cannot be read; all ranks need the same libdlckpt"};
   Part part;
   DL_TRY_ASSIGN(const Json* files, array_member(*json, "files"));
   for (const Json& item : *files) {
@@ -127,7 +130,7 @@ Status merge_parts(std::vector<Part> parts, Manifest* manifest) {
       // A rank may only report members of its own.
       const auto file = parse_member_file_name(member.file);
       if (!file || file->writer != rank || (member.rank != -1 && member.rank != static_cast<int>(rank)))
-        return Error{Errc::kInternal, who + " gave a member another rank's name"};
+        return Error{Errc::kInternal, who + " named the file of a member as another rank's"};
       manifest->members.push_back(std::move(member));
     }
     for (BlobRecord& blob : part.blobs) {

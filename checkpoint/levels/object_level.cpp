@@ -107,7 +107,7 @@ Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& nam
                 read_small_file(io, checkpoint_path(dir, name) + "/" + kManifestName, kMaxManifestBytes));
   auto there = read_text(level, key, kMaxManifestBytes);
   if (there && *there == text) return {};  // it was sent before, and must not be touched
-  if (there) return Error{Errc::kCorrupt, key + ": there is another manifest of the same save"};
+  if (there) return Error{Errc::kCorrupt, key + ": the store has another manifest of the same save already"};
   if (there.error().code != Errc::kNotFound) return std::move(there).error();
   Status sent;
   for (const StoredFile& file : stored_files(manifest))

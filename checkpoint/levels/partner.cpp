@@ -40,7 +40,7 @@ class Receiver {
       const auto files = stored_files(manifest_);
       const auto file = std::find_if(files.begin(), files.end(), [&](const StoredFile& f) { return f.name == text; });
       if (file == files.end() || file->writer != static_cast<uint32_t>(message.from))
-        return Error{Errc::kInternal, "rank " + std::to_string(message.from) + " sends a file that is not its own"};
+        return Error{Errc::kInternal, "rank " + std::to_string(message.from) + " sends a file of another rank"};
       if (message.tag == kSame) {
         if (!link_from_earlier(io_, earlier_, manifest_, *file, spare_ + "/" + file->name))
           return Error{Errc::kNotFound, "the partner has lost " + file->name};
@@ -64,8 +64,9 @@ class Receiver {
   }
   Status close() {
     if (!open_) return {};
-    auto closed =
-        left_ == 0 ? open_->sync_and_close() : Status(Error{Errc::kInternal, "a file from a partner came short"});
+    auto closed = left_ == 0 ? open_->sync_and_close()
+                             : Status(Error{Errc::kInternal, "a file from a partner ended " + std::to_string(left_) +
+                                                                 " bytes too early"});
     open_.reset();
     return closed;
   }
@@ -109,7 +110,8 @@ Status Levels::learn_partners(Group& group) {
   DL_TRY_ASSIGN(const std::string heard, group.broadcast(said, 1));
   const auto json = parse_json(heard);
   if (!json || !json->is_array() || json->size() != static_cast<size_t>(group.size()))
-    return Error{Errc::kInternal, "who is whose partner cannot be read"};
+    return Error{Errc::kInternal,
+                 "the message of rank 0 about partners cannot be read; all ranks need the same libdlckpt"};
   for (const Json& partner : *json) partners_.push_back(partner.is_number_integer() ? partner.get<int>() : -1);
   return {};
 }

@@ -22,7 +22,7 @@ std::string to_text(const Json& json) {
 }
 
 Error unreadable(const char* what) {
-  return Error{Errc::kInternal, std::string(what) + " cannot be read"};
+  return Error{Errc::kInternal, std::string(what) + " cannot be read; all ranks need the same libdlckpt"};
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ Status Levels::copy_here(const Manifest& manifest, const StoredFile& file, const
 
 Result<std::string> Levels::follow(const std::string& order) {
   const auto json = parse_json(order);
-  if (!json) return unreadable("an order");
+  if (!json) return unreadable("a message of rank 0 about checkpoints on the nodes");
   DL_TRY_ASSIGN(const std::string what, string_member(*json, "do", 16));
   if (what == "forget") {
     // The shared directory has newer checkpoints than these.
@@ -128,7 +128,7 @@ Result<std::string> Levels::follow(const std::string& order) {
   }
   DL_TRY_ASSIGN(const std::string text, string_member(*json, "name", 64));
   const auto name = parse_checkpoint_name(text);
-  if (!name) return unreadable("a checkpoint's name in an order");
+  if (!name) return unreadable("a checkpoint's name in a message of rank 0");
   if (what == "manifest") {
     DL_TRY_ASSIGN(const int64_t rank, int_member(*json, "rank", 0, kMaxRanks));
     if (rank != settings_.rank) return std::string();
@@ -175,7 +175,9 @@ Status Levels::recover(Group& group, bool heal, std::string* note) {
   for (const std::string& report : reports) found.push_back(Found::parse(report));
   const Ask ask = [&](const std::string& order) -> Result<std::vector<std::string>> {
     DL_TRY_ASSIGN(const std::string said, group.broadcast(order, 1));
-    if (said != order) return unreadable("what was said");  // rank 0 had no space for its message
+    if (said != order)
+      return unreadable(
+          "a message of another rank about checkpoints on the nodes");  // rank 0 had no space for its message
     auto answer = or_out_of_memory([&] { return follow(order); });
     return group.gather(answer ? say_ok(*answer) : say_error(answer.error()));
   };

@@ -110,7 +110,7 @@ bool is_gone(const LeaseRecord& holder, const LeaseRecord& self, int64_t age_ms)
 
 Error busy(const LeaseRecord& holder, const std::string& dir, int64_t age_ms) {
   return Error{Errc::kBusy, dir + " is in use by " + printable(holder.owner) + " (process " +
-                                std::to_string(holder.pid) + " on " + printable(holder.host) + "), heard of " +
+                                std::to_string(holder.pid) + " on " + printable(holder.host) + "), last heard of " +
                                 std::to_string(age_ms < 0 ? 0 : age_ms / 1000) + " s ago"};
 }
 
@@ -147,7 +147,7 @@ class Acquisition {
       DL_TRY_ASSIGN(const bool won, take_over());
       if (won) return {};
     }
-    return Error{Errc::kBusy, "the lease on " + dir_ + " could not be had: other jobs took it each of " +
+    return Error{Errc::kBusy, "the lease on " + dir_ + " could not be taken: other jobs took it each of " +
                                   std::to_string(kTries) +
                                   " times; only one job at a time may write there: end the others, or choose another "
                                   "directory"};

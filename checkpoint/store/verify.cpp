@@ -42,7 +42,8 @@ Status check_user_block(File* file, const Manifest& manifest, const FileRecord& 
   if (!record.origin &&
       (block.writer != record.writer || block.world_size != static_cast<uint32_t>(manifest.world_size)))
     return corrupt("it was written by rank " + std::to_string(block.writer) + " of " +
-                   std::to_string(block.world_size));
+                   std::to_string(block.world_size) + ", and the manifest says rank " + std::to_string(record.writer) +
+                   " of " + std::to_string(manifest.world_size));
   return {};
 }
 
@@ -91,7 +92,7 @@ Status check_size(Io& io, const std::string& path, uint64_t size) {
   Io::Info info;
   const int rc = io.stat(path, &info);
   if (rc < 0) return missing_is_corrupt(io_error("stat", path, rc));
-  if (!info.regular) return corrupt(path + ": it is not a file");
+  if (!info.regular) return corrupt(path + ": it is not a regular file");
   if (info.size != size)
     return corrupt(path + ": it has " + std::to_string(info.size) + " bytes instead of " + std::to_string(size));
   return {};

@@ -250,11 +250,12 @@ void report(const Options& options, const Engine& engine, uint64_t size, const B
 Status bench(const Options& options) {
   auto parsed = parse_bytes(options.size);
   if (!parsed || *parsed < kRawChunk || *parsed > kMaxBytes)
-    return Error{Errc::kInvalid, "--size: '" + printable(options.size) + "' is not a size from 8M on, like 1G"};
+    return Error{Errc::kInvalid,
+                 "--size: '" + printable(options.size) + "' is not accepted; allowed: a size from 8M on, such as 1G"};
   const uint64_t size = *parsed / kRawChunk * kRawChunk;
   if (size / static_cast<uint64_t>(options.tensors) < 4096)
-    return Error{Errc::kInvalid,
-                 "--tensors: " + std::to_string(options.tensors) + " is too many; each has 4 KiB or more"};
+    return Error{Errc::kInvalid, "--tensors: " + std::to_string(options.tensors) +
+                                     " is too many; allowed: tensors of 4 KiB or more each"};
   DL_TRY(check_room(options.dir, size));
   DL_TRY_ASSIGN(const Engine engine, load_engine());
   leave_job_environment(/*keep_tuning=*/true);

@@ -30,7 +30,7 @@ Status check_directory(const std::string& dir) {
   const int rc = posix_io().stat(dir, &info);
   if (rc == -ENOENT) return Error{Errc::kNotFound, "there is no directory " + dir};
   if (rc == -ENOTDIR || (rc == 0 && !info.directory))
-    return Error{Errc::kNotFound, dir + " is no directory; wanted: a checkpoint directory, or a checkpoint in one"};
+    return Error{Errc::kNotFound, dir + " is not a directory; allowed: a checkpoint directory, or a checkpoint in one"};
   if (rc < 0) return io_error("look at", dir, rc);
   return {};
 }

@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     std::fputs(text->c_str(), stdout);
     if (text->empty()) line.run_action();
     if (std::fflush(stdout) != 0) {
-      complain("cannot write the answer");
+      complain("the answer cannot be written to standard output");
       return kNothing;
     }
   } catch (const std::exception& error) {

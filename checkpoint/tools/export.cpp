@@ -77,7 +77,8 @@ Result<std::string> plan_safetensors(const Export& job, const std::vector<NamedT
   }
   std::string head = lay_out_safetensors(&header, all_dtypes);
   if (head.size() - 8 > kMaxSafetensorsHeader)
-    return Error{Errc::kUnsupported, "too many tensors for one safetensors file; use --max-shard-size or --select"};
+    return Error{Errc::kUnsupported,
+                 "the names of the tensors are too long for one safetensors file; use --max-shard-size or --select"};
   for (const SafetensorsEntry& entry : header.entries)
     pieces->push_back(Piece{by_name[entry.name], header.data_at + entry.at});
   *size = header.data_at + header.data_bytes;
@@ -105,8 +106,9 @@ Status export_safetensors(const Options& options, Export* job) {
   if (!options.max_shard_size.empty()) {
     auto parsed = parse_bytes(options.max_shard_size);
     if (!parsed || *parsed == 0)
-      return Error{Errc::kInvalid, "--max-shard-size: '" + printable(options.max_shard_size) +
-                                       "' is not a size; allowed: 500M, 5GiB and the like"};
+      return Error{Errc::kInvalid,
+                   "--max-shard-size: '" + printable(options.max_shard_size) +
+                       "' is not a size; allowed: bytes, or a number with KiB, MiB or GiB, such as 500M or 5GiB"};
     limit = *parsed;
   }
   const auto shards = split_by_size(job->tensors, limit);

@@ -132,7 +132,7 @@ int run(const Options& options) {
   };
   if (const Target target = resolve_target(options.dir); target.only)
     return fail(
-        Error{Errc::kInvalid, options.dir + " is one checkpoint; gc wants the checkpoint directory, " + target.dir});
+        Error{Errc::kInvalid, options.dir + " is one checkpoint; allowed: the checkpoint directory, " + target.dir});
   if (auto there = check_directory(options.dir); !there) return fail(there.error());
   std::optional<Lease> lease;
   if (!options.dry_run) {

@@ -48,7 +48,7 @@ bool Selection::matches(const std::string& path) const {
 }
 
 std::string Selection::nothing_matches() const {
-  if (select.empty() && exclude.empty()) return "there is no tensor";
+  if (select.empty() && exclude.empty()) return "the checkpoint holds no tensor";
   std::string text = "no tensor matches";
   for (const std::string& pattern : select) text += " --select '" + printable(pattern) + "'";
   for (const std::string& pattern : exclude) text += " --exclude '" + printable(pattern) + "'";

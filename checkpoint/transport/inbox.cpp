@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/transport/inbox.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -62,7 +64,7 @@ Result<Message> Inbox::take(uint64_t channel, const std::vector<bool>& awaited, 
       const int64_t left_ms = until_ms - clock.at(monotonic_ms());
       const auto wait = std::chrono::milliseconds(std::clamp<int64_t>(left_ms, 0, AwakeClock::kMostMs / 2));
       if (changed_.wait_for(lock, wait) == std::cv_status::timeout && left_ms <= 0)
-        return Error{Errc::kTimeout, "nothing came from the other ranks in time"};
+        return Error{Errc::kTimeout, fmt::format("nothing came from the other ranks within {:g} s", timeout_s)};
     }
     uint64_t& waiting = waiting_[static_cast<size_t>(item.message.from)];
     *made_room = waiting >= kMaxWaitingBytes;

@@ -86,7 +86,7 @@ std::vector<Interface> interfaces() {
 
 Error failed(const std::string& doing) {
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ETIMEDOUT)
-    return Error{Errc::kTimeout, doing + ": nothing moved in time", errno};
+    return Error{Errc::kTimeout, doing + ": nothing was sent or received before the timeout", errno};
   Error error = errno_error(doing, errno);
   error.code = Errc::kIo;
   return error;
@@ -137,7 +137,8 @@ Result<std::string> own_address(const std::string& wanted) {
 Result<UniqueFd> listen_on(const std::string& text, Endpoint* endpoint) {
   Address address;
   socklen_t length = 0;
-  if (!to_address(text, 0, &address, &length)) return Error{Errc::kInvalid, "'" + printable(text) + "' is no address"};
+  if (!to_address(text, 0, &address, &length))
+    return Error{Errc::kInvalid, "'" + printable(text) + "' is not an address; allowed: an IPv4 or IPv6 address"};
   UniqueFd fd(::socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return failed("make a socket");
   if (::bind(fd.get(), &address.any, length) < 0) return failed("bind to " + text);

@@ -31,8 +31,12 @@ class TcpExchange final : public Exchange {
   bool one_host() const override { return one_host_; }
 
   Status send(int to, uint64_t channel, uint64_t tag, const void* data, size_t size) override {
-    if (to < 0 || to >= this->size()) return Error{Errc::kInvalid, "there is no rank " + std::to_string(to)};
-    if (size > kMaxExchangeBytes) return Error{Errc::kInvalid, "a message of " + std::to_string(size) + " bytes"};
+    if (to < 0 || to >= this->size())
+      return Error{Errc::kInvalid, "rank " + std::to_string(to) + " is out of range; allowed: 0 to " +
+                                       std::to_string(this->size() - 1)};
+    if (size > kMaxExchangeBytes)
+      return Error{Errc::kInvalid, "a message of " + std::to_string(size) + " bytes is too long; allowed: up to " +
+                                       std::to_string(kMaxExchangeBytes)};
     const wire::Head head{channel, tag, size, hash_bytes(data, size)};
     if (to == rank_) {
       Bytes bytes(size);
@@ -83,7 +87,7 @@ class TcpExchange final : public Exchange {
     unsigned char challenge[wire::kChallengeBytes];
     DL_TRY(receive_all(fd, challenge, sizeof challenge));
     const auto nonce = wire::read_challenge(challenge);
-    if (!nonce) return Error{Errc::kIo, "what listens there is no rank of this job"};
+    if (!nonce) return Error{Errc::kIo, "the program that listens there is not a rank of this job"};
     wire::Answer answer;
     answer.sender = static_cast<uint32_t>(rank_);
     answer.receiver = static_cast<uint32_t>(to);
@@ -94,7 +98,7 @@ class TcpExchange final : public Exchange {
     static_assert(sizeof proof == wire::kConfirmationBytes);
     DL_TRY(receive_all(fd, proof.data(), proof.size()));
     if (!same_digest(proof, wire::confirmation(secret_, *nonce, answer)))
-      return Error{Errc::kIo, "what listens there does not know the secret of this run"};
+      return Error{Errc::kIo, "the program that listens there does not know the secret of this run"};
     return {};
   }
 

@@ -209,7 +209,7 @@ setup() {
     # shellcheck disable=SC2086
     run "$dlckpt" $command file
     [ "$status" -eq 3 ]
-    [[ $output == *"file is no directory; wanted: a checkpoint directory"* ]] || { echo "$command: $output"; false; }
+    [[ $output == *"file is not a directory; allowed: a checkpoint directory"* ]] || { echo "$command: $output"; false; }
   done
   run "$dlckpt" diff nowhere "$dir"
   [ "$status" -eq 2 ]
@@ -221,7 +221,7 @@ setup() {
   before=$(find "$dir" | sort)
   run "$dlckpt" gc --keep 1 "$dir/$name"
   [ "$status" -eq 2 ]
-  [[ $output == *"is one checkpoint; gc wants the checkpoint directory, $dir"* ]]
+  [[ $output == *"is one checkpoint; allowed: the checkpoint directory, $dir"* ]]
   [ "$(find "$dir" | sort)" = "$before" ]
 }
 

@@ -188,7 +188,7 @@ TEST_F(CheckpointDamage, WhatDoesNotFitIsAMismatchAndNothingIsLoaded) {
   };
   ASSERT_TRUE(registry.add_tensor("model/weights", DLCKPT_U32, 1, &n, nullptr, nullptr, weights.data(), 0));
   ASSERT_TRUE(registry.add_tensor("model/new", DLCKPT_F32, 0, nullptr, nullptr, nullptr, &scalar, 0));
-  expect_mismatch("'model/new': the checkpoint does not have it");
+  expect_mismatch("'model/new': the checkpoint does not have this tensor");
   ASSERT_TRUE(registry.add_tensor("model/new", DLCKPT_F32, 0, nullptr, nullptr, nullptr, &scalar, DLCKPT_OPTIONAL));
   ASSERT_TRUE((*context)->restore(DLCKPT_LATEST, &note));
   EXPECT_EQ(scalar, 7);

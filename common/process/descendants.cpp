@@ -74,18 +74,20 @@ std::vector<pid_t> descendants_of(pid_t root) {
   return found;
 }
 
-int kill_descendants(std::chrono::milliseconds limit, pid_t spared) {
+int kill_descendants(std::chrono::milliseconds limit, const std::vector<pid_t>& spared) {
   auto deadline = std::chrono::steady_clock::now() + limit;
   std::set<pid_t> seen;
+  const bool some = std::any_of(spared.begin(), spared.end(), [](pid_t pid) { return pid > 0; });
   int empty_looks = 0;  // one reading of /proc may miss a process that is started meanwhile
   for (useconds_t pause = 200;; pause = std::min<useconds_t>(pause * 2, 20000)) {
     reap_all();
     // Without a child there is no descendant either, because orphans become our children.
     if (::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD) break;
     std::vector<pid_t> found = descendants_of(::getpid());
-    found.erase(std::remove(found.begin(), found.end(), spared), found.end());
+    const auto is_spared = [&](pid_t pid) { return std::find(spared.begin(), spared.end(), pid) != spared.end(); };
+    found.erase(std::remove_if(found.begin(), found.end(), is_spared), found.end());
     empty_looks = found.empty() ? empty_looks + 1 : 0;
-    if (spared > 0 && empty_looks > 1) break;
+    if (some && empty_looks > 1) break;
     for (pid_t pid : found) {
       ::kill(pid, SIGKILL);
       seen.insert(pid);

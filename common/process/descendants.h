@@ -15,9 +15,9 @@ namespace dl::agent {
 std::vector<pid_t> descendants_of(pid_t root);
 
 // Kills all descendants of the calling process with SIGKILL and reaps them, until none is left or `limit` has passed (a
-// process in an uninterruptible wait cannot be killed). spared: one child to leave alone, which must have no children
-// itself; 0: none. Returns how many were found alive.
-int kill_descendants(std::chrono::milliseconds limit, pid_t spared = 0);
+// process in an uninterruptible wait cannot be killed). spared: children to leave alone, which must have no
+// children themselves; zeros stand for none. Returns how many were found alive.
+int kill_descendants(std::chrono::milliseconds limit, const std::vector<pid_t>& spared = {});
 
 // Kills every process of this user on this machine whose initial environment contains `entry` ("DL_RUN_ID=..."), except
 // the caller and its ancestors. Needed after an agent was killed: its learner dies with it, but processes that the

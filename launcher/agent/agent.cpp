@@ -106,7 +106,10 @@ Result<Agent::End> Agent::run() {
   while (!leave_) {
     wait_for_events();
     channel_.tick();
-    if (again_) return End::kAgain;
+    if (again_) {
+      metrics_.leave();
+      return End::kAgain;
+    }
     if (channel_.closed()) {
       if (done_) {
         asked_ = true;  // a learner that has ended is no reason to put the job back
@@ -182,6 +185,7 @@ void Agent::reap() {
     } else {
       pmix_.reaped(pid);
       gpus_.reaped(pid);
+      metrics_.reaped(pid);
     }
 }
 
@@ -266,6 +270,7 @@ void Agent::on_start(const supervise::Start& message) {
   learner_ = *pid;
   channel_.send(supervise::Started{*pid});
   watch_gpus(start);
+  read_metrics(start);
 }
 
 void Agent::learner_ended(int wait_status) {
@@ -283,7 +288,7 @@ void Agent::learner_ended(int wait_status) {
     ::waitpid(stacks_writer_, nullptr, 0);
     stacks_writer_ = 0;
   }
-  exited.stragglers = kill_descendants(kKillLimit, pmix_.pid());
+  exited.stragglers = kill_descendants(kKillLimit, {pmix_.pid(), metrics_.pid()});
   const std::string rest = take_rest();
   add_cause(&exited);
   send_exit(exited, rest);
@@ -306,6 +311,7 @@ void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
   feed(rest);
   read_output();
   tee_.finish(2s);
+  metrics_.close();
   done_ = true;
   channel_.expect_end();
 }

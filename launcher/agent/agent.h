@@ -16,6 +16,7 @@
 #include "launcher/agent/held_port.h"
 #include "launcher/agent/last_lines.h"
 #include "launcher/agent/log_tee.h"
+#include "launcher/agent/metrics_reader.h"
 #include "launcher/agent/oom_watch.h"
 #include "launcher/agent/pmix_server.h"
 #include "launcher/agent/progress_watch.h"
@@ -60,6 +61,7 @@ class Agent {
   void stacks_taken();
   void watch_gpus(const supervise::Start& start);
   void report_gpus();
+  void read_metrics(const supervise::Start& start);
   void watch_log();
   void report_log(uint64_t bytes);
 
@@ -69,6 +71,7 @@ class Agent {
   HeldPort port_, coordinator_port_, ras_port_;  // held by rank 0 alone
   std::vector<HeldPort> ports_;                  // for its learner's own use
   LogTee tee_;
+  MetricsReader metrics_;
   LastLines last_;
   OomWatch memory_;
   std::string error_file_;

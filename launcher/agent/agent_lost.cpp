@@ -25,11 +25,12 @@ constexpr auto kKillLimit = 3s;
 
 void Agent::lost_dlrun() {
   gpus_.stop();
-  // The PMIx server is spared: it has lost dlrun, too, and ends by itself.
-  kill_descendants(kKillLimit, pmix_.pid());
+  // The PMIx server is spared: it has lost dlrun, too, and ends by itself. So does what reads the metrics.
+  kill_descendants(kKillLimit, {pmix_.pid(), metrics_.pid()});
   read_output();
   tee_.feed("dl-agent: dlrun is gone; this learner was ended\n");
   tee_.finish(500ms);
+  metrics_.close();
   see_to_requeue();
 }
 

@@ -73,6 +73,15 @@ void Agent::watch_gpus(const supervise::Start& start) {
               start.gpu_look_ms);
 }
 
+// Metrics are a convenience: a learner trains without them.
+void Agent::read_metrics(const supervise::Start& start) {
+  if (start.series.empty()) return;
+  std::vector<std::string> words = {"series=" + start.series, "log=" + start.log, "progress=" + progress_.path(),
+                                    "batch=" + std::to_string(start.context.global_batch)};
+  if (Status started = metrics_.start(std::move(words)); !started)
+    tee_.feed("dl-agent: " + started.error().text + ": no metrics of this learner are recorded\n");
+}
+
 void Agent::watch_log() {
   const int64_t now_ms = awake_ms();
   if (log_look_ms_ <= 0 || done_ || now_ms - log_looked_ms_ < log_look_ms_) return;

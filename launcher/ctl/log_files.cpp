@@ -58,4 +58,16 @@ std::string learner_log(int attempt, int rank) {
   return record::JobDir("").learner_log(attempt, rank).substr(1);
 }
 
+std::vector<int> list_metrics_attempts(const record::JobDir& dir) {
+  return list_numbers(dir, "metrics", "attempt-", "");
+}
+
+std::vector<int> list_learner_series(const record::JobDir& dir, int attempt) {
+  return list_numbers(dir, "metrics/attempt-" + std::to_string(attempt), "learner-", ".series");
+}
+
+std::string learner_series(int attempt, int rank) {
+  return record::JobDir("").learner_series(attempt, rank).substr(1);
+}
+
 }  // namespace dl::ctl

@@ -16,4 +16,9 @@ std::vector<int> list_learner_logs(const record::JobDir& dir, int attempt);
 // "logs/attempt-1/learner-0.log"
 std::string learner_log(int attempt, int rank);
 
+// The same of metrics/attempt-A and of metrics/attempt-A/learner-R.series.
+std::vector<int> list_metrics_attempts(const record::JobDir& dir);
+std::vector<int> list_learner_series(const record::JobDir& dir, int attempt);
+std::string learner_series(int attempt, int rank);
+
 }  // namespace dl::ctl

@@ -30,6 +30,7 @@ Run add_status(CommandLine* line);
 Run add_pause(CommandLine* line);
 Run add_resume(CommandLine* line);
 Run add_logs(CommandLine* line);
+Run add_metrics(CommandLine* line);
 Run add_frameworks(CommandLine* line);
 Run add_config(CommandLine* line);
 Run add_quota(CommandLine* line);

@@ -33,6 +33,11 @@ class JobDir {
   std::string results() const { return file(job_directory::kResults); }
   std::string logs() const { return file(job_directory::kLogs); }
   std::string attempt_logs(int attempt) const { return logs() + "/attempt-" + std::to_string(attempt); }
+  std::string metrics() const { return file(job_directory::kMetrics); }
+  std::string attempt_metrics(int attempt) const { return metrics() + "/attempt-" + std::to_string(attempt); }
+  std::string learner_series(int attempt, int rank) const {
+    return attempt_metrics(attempt) + "/learner-" + std::to_string(rank) + ".series";
+  }
   std::string learner_log(int attempt, int rank) const {
     return attempt_logs(attempt) + "/learner-" + std::to_string(rank) + ".log";
   }

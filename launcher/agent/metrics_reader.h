@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process that reads the learner's metrics (launcher/metrics, dl-metrics): a program of its own, so that neither
+// its libraries nor its end concern the agent. It ends by itself when the agent's end of a pipe is closed, also by the
+// agent's death.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/base/unique_fd.h"
+
+namespace dl::agent {
+
+class MetricsReader {
+ public:
+  MetricsReader() = default;
+  MetricsReader(const MetricsReader&) = delete;
+  MetricsReader& operator=(const MetricsReader&) = delete;
+  // Waits for its end if close() was called, but not if leave() was.
+  ~MetricsReader();
+
+  // words: NAME=VALUE, as dl-metrics takes them.
+  Status start(std::vector<std::string> words);
+  pid_t pid() const { return pid_; }  // 0: there is none
+  void close() { alive_.reset(); }    // no more will be written: it reads the rest, and ends
+  void leave() { pid_ = 0; }          // it may end later
+  // To be called when the caller has reaped this process; others are ignored.
+  void reaped(pid_t pid);
+
+ private:
+  pid_t pid_ = 0;
+  UniqueFd alive_;
+};
+
+}  // namespace dl::agent

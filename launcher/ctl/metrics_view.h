@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics of jobs as a table, as CSV and as JSON. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/ctl/metrics_job.h"
+
+namespace dl::ctl {
+
+// One row for each curve: how many points it has, the last value, the lowest and the highest; below it what each
+// attempt began with, and what is missing. superseded: they are counted, too.
+std::string metrics_table(const std::vector<JobMetrics>& jobs, bool superseded);
+// One line for each point.
+std::string metrics_csv(const std::vector<JobMetrics>& jobs, bool superseded);
+// {"jobs": [{"job", "attempts", "series": [{"rank", "group", "name", "step": [...], "time_ms": [...], ...}], "notes"}]}
+std::string metrics_json(const std::vector<JobMetrics>& jobs, bool superseded);
+
+// Six significant digits; "nan", "inf", "-inf".
+std::string value_text(double value);
+
+}  // namespace dl::ctl

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/metrics/found.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace dl::metrics {
+namespace {
+
+constexpr size_t kLongestNumber = 64;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool begins_with(std::string_view text, std::string_view word) {
+  if (text.size() < word.size()) return false;
+  for (size_t i = 0; i < word.size(); ++i)
+    if (lower(text[i]) != word[i]) return false;
+  return true;
+}
+
+bool ends_word(std::string_view text, size_t at) {
+  if (at >= text.size()) return true;
+  const char c = lower(text[at]);
+  return !(c >= 'a' && c <= 'z') && !is_digit(c) && c != '_';
+}
+
+}  // namespace
+
+std::string_view group_of_word(std::string_view word) {
+  for (const std::string_view one : {"val", "valid", "validation", "validate", "eval", "evaluation", "dev"})
+    if (word == one) return kValidate;
+  for (const std::string_view one : {"test", "testing"})
+    if (word == one) return kTest;
+  for (const std::string_view one : {"train", "training"})
+    if (word == one) return kTrain;
+  return {};
+}
+
+double number_at(std::string_view text, size_t* bytes) {
+  *bytes = 0;
+  text = text.substr(0, kLongestNumber);
+  const size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+  const bool minus = sign == 1 && text[0] == '-';
+  const std::string_view rest = text.substr(sign);
+  for (const std::string_view word : {"infinity", "inf", "nan"}) {
+    if (!begins_with(rest, word) || !ends_word(rest, word.size())) continue;
+    *bytes = sign + word.size();
+    const double value =
+        word == "nan" ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    return minus ? -value : value;
+  }
+  if (rest.empty() || (!is_digit(rest[0]) && !(rest[0] == '.' && rest.size() > 1 && is_digit(rest[1])))) return 0;
+  double value = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  if (error == std::errc::invalid_argument) return 0;
+  // Beyond what a double holds: as it would be rounded.
+  if (error == std::errc::result_out_of_range) value = std::numeric_limits<double>::infinity();
+  *bytes = sign + static_cast<size_t>(end - rest.data());
+  return minus ? -value : value;
+}
+
+}  // namespace dl::metrics

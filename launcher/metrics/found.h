@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a source of metrics tells: values with their names, and what it knows of their place. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/metrics/series.h"
+
+namespace dl::metrics {
+
+constexpr std::string_view kTrain = "train", kValidate = "validate", kTest = "test", kLauncher = "launcher";
+
+struct Found {
+  std::string group, name;
+  double value = 0;
+  int64_t step = kNoStep;  // as the source says it
+  int64_t time_ms = 0;     // 0: now
+  bool surely = true;      // the source names the train step; else it was counted from batches and epochs
+};
+
+// The group that a word of a name means: "val", "valid", "eval", "dev" and "validation" are validate, "test" and
+// "testing" test, "train" and "training" train; else empty. In lower case.
+std::string_view group_of_word(std::string_view word);
+
+// A decimal number, with sign, point and exponent, or nan, inf and infinity in any case, at the beginning of the text.
+// *bytes: how much of the text it is; 0: there is none.
+double number_at(std::string_view text, size_t* bytes);
+
+}  // namespace dl::metrics

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics in the lines that training scripts usually print, without being told which: those of PyTorch's examples, of
+// Lightning, Transformers and Keras, and lines like them.
+//
+//   Epoch: [0][  10/5005]  Time  0.336 ( 1.256)  Loss 7.0012e+00 (7.0321e+00)  Acc@1   0.00 (  0.07)
+//   Epoch 3:  10%|#         | 10/100 [00:01<00:09, 9.9it/s, v_num=3, train_loss=0.33, val_loss=0.4]
+//   {'loss': 0.33, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.5}
+//   1875/1875 [==============================] - 3s 1ms/step - loss: 0.2945 - val_accuracy: 0.9142
+//   step 120: loss=0.33, lr 0.001
+//
+// A name counts if a word of it is one of those that metrics usually have (loss, accuracy, lr, ...). A name before a
+// colon or an equals sign may have any number behind it, one before a blank only a number with a point or an exponent,
+// so that sentences are not taken for metrics. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/metrics/found.h"
+
+namespace dl::metrics {
+
+constexpr size_t kLongestMetricLine = 16 << 10;  // of a longer line only the beginning is looked at
+
+class UsualLines {
+ public:
+  // Adds what the line tells. Without its end of line.
+  void read(std::string_view line, std::vector<Found>* found);
+  // What earlier lines said: a collector that begins anew goes on with it.
+  int64_t epoch = 0;          // counted from 0
+  int64_t batches = 0;        // of a data epoch, as far as a line told it
+  int64_t counted = kNoStep;  // train steps, counted from epochs and batches
+
+ private:
+  void read_place(std::string_view line, int64_t* step, bool* surely);
+};
+
+}  // namespace dl::metrics

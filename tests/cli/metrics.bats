@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# The metrics of a training, without Slurm: found in what it prints, kept as series, and shown over its attempts.
+# shellcheck disable=SC2016  # the scripts of learners expand there
+# shellcheck source=tests/cli/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+  dlrun_setup
+  dlctl=$top_builddir/launcher/ctl/dlctl
+}
+
+# run_job DIR SCRIPT
+run_job() { "$dlrun" -f generic --job-dir "$PWD/$1" -- sh -c "$2" >"out-$1.txt" 2>&1 || { cat "out-$1.txt" >&2; return 1; }; }
+
+@test "values in usual lines are there when the training ends, also the last one without a newline" {
+  run_job a 'for i in 1 2 3; do echo "step $i: loss=0.$((9 - i)) val_acc: 0.$i"; done; printf "step 4: loss=0.25"'
+  run "$dlctl" metrics a
+  [ "$status" -eq 0 ]
+  contains "$output" '^METRIC +GROUP +POINTS +STEP +LAST +LOWEST +HIGHEST$'
+  contains "$output" '^loss +train +4 +4 +0.25 +0.25 at 4 +0.8 at 1$'
+  contains "$output" '^acc +validate +3 +3 +0.3 +0.1 at 1 +0.3 at 3$'
+  run jq -c '.jobs[0].series[] | select(.name == "loss") | [.step, .value, .attempt]' <("$dlctl" metrics --json a)
+  [ "$output" = '[[1,2,3,4],[0.8,0.7,0.6,0.25],[1,1,1,1]]' ]
+  run "$dlctl" metrics --csv --name loss a
+  [ "${#lines[@]}" -eq 5 ]
+  contains "${lines[4]}" '^a,0,train,loss,1,4,[0-9]+,0.25,0$'
+}
+
+@test "of a training that went on from an earlier step the curve is the one that counts, and --all shows the rest" {
+  # shellcheck disable=SC2016
+  run_job a 'for i in 0 10 20 30; do echo "step $i: loss=0.9"; done'
+  run_job a 'for i in 20 30 40; do echo "step $i: loss=0.5"; done'
+  run jq -c '.jobs[0].series[0] | [.step, .attempt]' <("$dlctl" metrics --json a)
+  [ "$output" = '[[0,10,20,30,40],[1,1,2,2,2]]' ]
+  run jq -c '.jobs[0].series[0] | [.step, .superseded]' <("$dlctl" metrics --json --all a)
+  [ "$output" = '[[0,10,20,30,20,30,40],[false,false,true,true,false,false,false]]' ]
+  contains "$("$dlctl" metrics a)" '^2 points that later attempts have superseded; --all shows them, too$'
+}
+
+@test "jobs are compared, and what a hostile program prints reaches no terminal as it is" {
+  run_job a 'echo "step 1: loss=0.5"'
+  run_job b 'echo "step 1: loss=0.25"; printf "step 2: \033]0;x\007loss=nan\nstep 3: \377loss=inf\n"; head -c 30000000 /dev/zero | tr "\0" x'
+  run "$dlctl" metrics a b
+  [ "$status" -eq 0 ]
+  contains "$output" '^a +loss +train +1 +1 +0.5 '
+  contains "$output" '^b +loss +train +3 +3 +inf +0.25 at 1 +0.25 at 1$'
+  run ! grep -q "$(printf '\033')" <<<"$output"
+}
+
+@test "a job without metrics says what would be recognised, and a wrong choice what there is to do" {
+  run_job a 'echo hello'
+  run -3 "$dlctl" metrics a
+  contains "$output" '^dlctl metrics: job a has no metrics yet: lines such as "step 10: loss=0.33"'
+  run -2 "$dlctl" metrics --csv --json a
+  contains "$output" '^dlctl metrics: --csv and --json exclude each other; allowed: one of them$'
+}
+
+@test "a collector that is killed costs metrics alone" {
+  "$dlrun" -f generic --job-dir "$PWD/a" -- sh -c 'echo "step 1: loss=0.5"; touch there; while [ ! -e go ]; do sleep 0.05; done; echo done' >out.txt 2>&1 3>&- &
+  for _ in $(seq 600); do
+    [ -s a/metrics/attempt-1/learner-0.series ] && break
+    sleep 0.1
+  done
+  pkill -KILL -f "dl-metrics series=$PWD/a/"
+  touch go
+  wait $!
+  contains "$(cat out.txt)" '^dlrun: completed'
+  contains "$("$dlctl" metrics a)" '^loss +train +1 +1 +0.5 '
+}

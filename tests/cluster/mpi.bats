@@ -244,10 +244,12 @@ PY
   [ "$(job_state "$job")" = COMPLETED ]
   run ! grep -q 'dl-pmix.* was killed' fit.out
 
-  printf '#!/bin/bash\nexec dlrun -- sh -c "touch none; sleep 4"\n' >none.sh
+  printf '#!/bin/bash\nexec dlrun -- sh -c "touch none; until [ -e over ]; do sleep 0.2; done"\n' >none.sh
   job=$(submit -N2 --output=none.out --dl-framework=generic --dl-learners=2 --dl-gpus=0 none.sh)
   wait_for 30 "its learners run" test -e none
   kill -KILL "$(own_pgrep -x dl-pmix | head -n 1)"
+  wait_for 30 "dlrun has said it" grep -q 'was killed' none.out
+  touch over
   wait_for 60 "job $job has ended" ended "$job"
   assert_contains "$(cat none.out)" 'warning: the PMIx server \(dl-pmix\) on n[12] was killed; no learner there has used it'
   [ "$(job_state "$job")" = COMPLETED ]

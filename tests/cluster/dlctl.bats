@@ -67,7 +67,9 @@ SH
   assert_contains "$output" "it asks for 1 node, 1 CPU, 1 GPU; free in partition 'batch' are 0 of 4 GPUs, "
   assert_contains "$output" 'running there, by the end of their time limits: [0-9]+ of root \(1 node, 1 GPU\) until '
   [[ $output != *'memory counts, too'* ]]
-  run dlctl why "$(submit -c1 --gpus=5 -t5 --wrap true)"
+  # It would be refused, but a slurm.conf that slurmctld has not read yet says nothing about the nodes.
+  touch "$DL_SANDBOX_DIR/etc/slurm.conf"
+  run dlctl why "$(submit --dl-learners=5 --dl-gpus=1 -t5 train.sh)"
   assert_contains "$output" "it asks for 5 GPUs, and partition 'batch' has 4, so it never starts there"
   assert_contains "$output" 'what you can do: scancel [0-9]+, and submit it with at most 4 GPUs'
 }
@@ -193,7 +195,7 @@ SH
   wait_state "$plain" RUNNING 20
   run dlctl pause "$plain"
   [ "$status" -eq 3 ]
-  assert_contains "$output" 'not started by dlrun'
+  assert_contains "$output" 'dlrun did not start the job'
 }
 
 @test "resume: a job that an administrator holds is not the user's to release" {

@@ -120,6 +120,8 @@ goes_on_after_requeue() {
   done
 }
 
+comment_says() { job_field "$1" Comment | grep -qE "$2"; }
+
 @test "the batch host is off: an agent has the job put back within seconds; it goes on when Slurm gives the node up" {
   wait_nodes idle 60
   job=$(submit --open-mode=append -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps train.sh 120 40)
@@ -128,7 +130,7 @@ goes_on_after_requeue() {
   begin=$SECONDS
   power_off n1
   wait_for 15 "job $job is put back" has_restarts "$job" 1
-  assert_contains "$(job_field "$job" Comment)" 'dl:PENDING attempt=1 .*reason=dlrun or its node n1 was lost; put back by the agent on n2'
+  wait_for 10 "the agent has said so" comment_says "$job" 'dl:PENDING attempt=1 .*reason=dlrun or its node n1 was lost; put back by the agent on n2'
   goes_on_after_requeue "$job"
   ((SECONDS - begin < 60)) # Slurm alone: SlurmdTimeout (20 s) and two minutes
   dl_sandbox node heal n1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's Slurm comment, in which `squeue -o %k`, and after the job `sacct -o Comment`, show its state:
 //   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE scale=... dir=/path/dl-12 reason=free text to the end
-// step=, idle=, scale= (common/contract/scale_hint.h) and reason= are left out when unknown. A text of the user's own
+// step=, idle=, scale= (common/scaling/scale_hint.h) and reason= are left out when unknown. A text of the user's own
 // is kept in front. Pure.
 #pragma once
 

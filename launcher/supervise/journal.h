@@ -67,7 +67,7 @@ class Journal {
   // reads.
   void idle_gpus(const IdleHint& idle, const std::string& text);
 
-  // What was measured of an elastic job's speed changed (common/contract/scale_hint.h): the comment, which dlpolicyd
+  // What was measured of an elastic job's speed changed (common/scaling/scale_hint.h): the comment, which dlpolicyd
   // reads, at most each half minute.
   void scale(const std::string& hint);
 

@@ -8,7 +8,7 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/clock.h"
-#include "common/contract/scale_hint.h"
+#include "common/scaling/scale_hint.h"
 #include "launcher/supervise/scaling_watch.h"
 
 namespace dl::supervise {

@@ -27,7 +27,7 @@ class ScalingKeeper {
   void look(const record::JobDir& dir, record::ScalingRecord record, const std::vector<Learner>& learners,
             int64_t now_ms, int64_t began_ms, bool last);
   bool idle() const { return calls_.idle(); }
-  // What dlpolicyd is to know (common/contract/scale_hint.h): empty before anything was measured, and of a job that is
+  // What dlpolicyd is to know (common/scaling/scale_hint.h): empty before anything was measured, and of a job that is
   // not elastic.
   const std::string& hint() const { return hint_; }
 

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "common/contract/batch_split.h"
-#include "common/contract/scale_hint.h"
 #include "common/scaling/model.h"
+#include "common/scaling/scale_hint.h"
 
 namespace dl::observe {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast the elastic jobs of a view are at each of their sizes, by what their dlrun wrote into their comments
-// (common/contract/scale_hint.h) and the model that is fitted to it (common/scaling/model.h). Pure.
+// (common/scaling/scale_hint.h) and the model that is fitted to it (common/scaling/model.h). Pure.
 //
 // A job that has run at few sizes is tried at neighbouring ones: sizes count from half of its smallest measured one to
 // twice its largest one. For those the model guesses, rather too well than too badly; once the job has run there, what

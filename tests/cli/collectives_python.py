@@ -28,7 +28,7 @@ def collectives(world):
     try:
         world.all_reduce(np.ones(2, np.int32), "mean")
     except dllearner.DllearnerError as error:
-        assert error.code == 1 and "mean of integers" in str(error), error
+        assert error.code == 1 and "MEAN of integers" in str(error), error
     else:
         raise AssertionError("a mean of integers was not refused")
     buckets = world.buckets("float32", [5, 7])

@@ -35,7 +35,7 @@ END
   grep -q '^2 jobs of 2 tenants from 5 lines$' said
   grep -q '^left out: 1 lines of job steps$' said
   "$dlsim" import sacct sacct.txt --checkpoint 10m --json -o with.csv | jq -e '.jobs == 2 and (.left_out | length) == 2 and .changed == {}'
-  grep -q '^7,0,vision,a100:2,1,600,3600,auto,pack,600,60,100$' with.csv
+  grep -q '^7,0,vision,a100:2,1,600,,3600,auto,pack,600,60,100$' with.csv
   "$dlsim" check trace.csv | grep -q 'tenants    nlp, vision'
   "$dlsim" compare trace.csv --nodes a100=1x8 -p backfill,fifo --sizes --calibrate --plot waits.svg >table.txt
   grep -qE '^all +real +2 ' table.txt

@@ -122,7 +122,7 @@ teardown() { cluster_teardown; }
   on_login dlsim import sacct "$PWD/sacct.txt" --json -o "$PWD/trace.csv" >said.json || { cat sacct.txt; false; }
   jq -e '.jobs >= 3 and .changed["jobs that were requeued: their attempts are one job"] == 1' said.json || { cat said.json sacct.txt; false; }
   # The array's elements and the requeued job: one GPU each (of its type only where AccountingStorageTRES has it), their account, their wait.
-  [ "$(grep -cE "^[0-9]+,[0-9]+,vision,(a100:)?1,1,[1-9][0-9]*,[0-9]+,auto,pack,0,60,[0-9]+\$" trace.csv)" -ge 3 ] || { cat trace.csv; false; }
+  [ "$(grep -cE "^[0-9]+,[0-9]+,vision,(a100:)?1,1,[1-9][0-9]*,[0-9.]*,[0-9]+,auto,pack,0,60,[0-9]+\$" trace.csv)" -ge 3 ] || { cat trace.csv; false; }
   grep -qE "^$again," trace.csv
   on_login dlsim compare "$PWD/trace.csv" --nodes a100=4x2 --json | jq -e '.[0].real.count >= 3 and .[0].factor >= 1'
 }

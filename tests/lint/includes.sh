@@ -10,7 +10,7 @@ common/base             |
 common/json             |
 common/contract         | common/base
 common/process          | common/base
-common/scaling          |
+common/scaling          | common/base
 common/cli              | common/base
 common/site             | common/base common/contract
 frameworks/.            | common/base common/contract common/site

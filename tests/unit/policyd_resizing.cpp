@@ -12,7 +12,7 @@
 #include <map>
 #include <set>
 
-#include "common/contract/scale_hint.h"
+#include "common/scaling/scale_hint.h"
 #include "slurm-plugin/observe/sizes_now.h"
 #include "slurm-plugin/policy/sizes/why_size.h"
 #include "slurm-plugin/policy/tokens.h"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What a program tells a person is a sentence: what is wrong, the value, what is allowed, what to do. This test holds the part
-# of that rule which a program can check; tests/lint/messages.py has the patterns, and the few messages that may break one.
+# of that rule which a program can check; tests/lint/message_rules.py has the patterns, and the few messages that may break one.
 # shellcheck source=tests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$top_srcdir" || exit 1
-messages=tests/lint/messages.py
+messages=tests/lint/message_rules.py
 sources() { project_files | grep -E '^(common|frameworks|launcher|slurm-plugin|checkpoint)/.*\.(cpp|h|hpp|py)$'; }
 scripts() { printf '%s\n' quickstart run-tests packaging/build-tree packaging/check-* packaging/install-*; }
 check "messages tell in plain words what is wrong, with the value and what is allowed" "$({ sources && scripts; } | xargs python3 "$messages")"

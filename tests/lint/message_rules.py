@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds messages in C++ and Python files and in scripts that break a rule: messages.py FILE...
+"""Finds messages in C++ and Python files and in scripts that break a rule: message_rules.py FILE...
 
 Prints FILE:LINE: the rule: the message, for each finding. A message is what the texts in quotes of one statement say
 together; a text without a blank is not one. What EXCEPTIONS names may break a rule."""

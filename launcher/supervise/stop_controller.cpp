@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/base/parse.h"
 #include "common/contract/checkpoint_interval.h"
 #include "launcher/record/job_dir.h"
 

@@ -38,6 +38,16 @@ END
     --conf Licenses=dl_bio:1,dl_bio/borrow:6,dl_lab:5,dl_guarded:1,dl_sealed:1
 }
 
+# hostile_end: what each test leaves behind is ended, and the nodes are free for the next one.
+hostile_end() {
+  stop_daemon
+  stop_listeners
+  [[ -n ${BATS_TEST_COMPLETED:-} || ! -e daemon.log ]] || tail -n 60 daemon.log >&2
+  [[ -n ${DL_NO_CLUSTER:-} ]] || on_login scancel -u games
+  cluster_teardown
+  [[ -n ${DL_NO_CLUSTER:-} ]] || wait_nodes idle 60
+}
+
 # mallory COMMAND…: as the attacker.
 mallory() { as_user "$(some_user)" "$@"; }
 dlctl() { on_login "$stage/bin/dlctl" "$@"; }

@@ -10,13 +10,7 @@ load hostile.bash
 setup_file() { hostile_up; }
 teardown_file() { cluster_down; }
 setup() { cluster_setup; }
-teardown() {
-  stop_daemon
-  stop_listeners
-  [[ -n ${BATS_TEST_COMPLETED:-} || ! -e daemon.log ]] || tail -n 60 daemon.log >&2
-  cluster_teardown
-  [[ -n ${DL_NO_CLUSTER:-} ]] || wait_nodes idle 30
-}
+teardown() { hostile_end; }
 
 @test "lent GPUs come back from jobs that cannot save: of any kind, whatever their users change, trap or write later" {
   start_daemon

@@ -10,12 +10,7 @@ load hostile.bash
 setup_file() { hostile_up; }
 teardown_file() { cluster_down; }
 setup() { cluster_setup; }
-teardown() {
-  stop_daemon
-  [[ -n ${DL_NO_CLUSTER:-} ]] || on_login scancel -u games
-  cluster_teardown
-  [[ -n ${DL_NO_CLUSTER:-} ]] || wait_nodes idle 60
-}
+teardown() { hostile_end; }
 
 @test "root's dlckpt follows no link out of a user's checkpoint directory, and takes neither long nor much" {
   golden=$(echo "$top_srcdir"/tests/data/checkpoint/v1/step-*)

@@ -10,13 +10,7 @@ load hostile.bash
 setup_file() { hostile_up; }
 teardown_file() { cluster_down; }
 setup() { cluster_setup; }
-teardown() {
-  stop_daemon
-  [[ -n ${DL_NO_CLUSTER:-} ]] || on_login scancel -u games
-  [[ -n ${BATS_TEST_COMPLETED:-} || ! -e daemon.log ]] || tail -n 60 daemon.log >&2
-  cluster_teardown
-  [[ -n ${DL_NO_CLUSTER:-} ]] || wait_nodes idle 60
-}
+teardown() { hostile_end; }
 
 @test "GPUs without a tenant's account are refused, however they are asked for" {
   printf '#!/bin/bash\n#SBATCH --gpus=1\nsleep 60\n' >in_script.sh

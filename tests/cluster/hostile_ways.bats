@@ -10,14 +10,7 @@ load hostile.bash
 setup_file() { hostile_up; }
 teardown_file() { cluster_down; }
 setup() { cluster_setup; }
-teardown() {
-  stop_daemon
-  stop_listeners
-  [[ -n ${BATS_TEST_COMPLETED:-} || ! -e daemon.log ]] || tail -n 60 daemon.log >&2
-  [[ -n ${DL_NO_CLUSTER:-} ]] || on_login scancel -u games
-  cluster_teardown
-  [[ -n ${DL_NO_CLUSTER:-} ]] || wait_nodes idle 60
-}
+teardown() { hostile_end; }
 
 # bats test_tags=versions
 @test "whatever starts a process in a sealed job, and by whatever protocol it speaks, it reaches no other host" {

@@ -87,13 +87,14 @@ def figure(rows, gpus, seeds, hours):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--dlsim", default=os.path.join(os.environ.get("DL_BUILD_DIR") or os.path.join(TOP, "build"), "slurm-plugin", "sim", "dlsim"))
-    parser.add_argument("--gpus", default="40,400", help="sizes of the cluster")
+    parser.add_argument("--gpus", type=lambda text: [int(size) for size in text.split(",")], default=[40, 400], metavar="N[,N...]",
+                        help="sizes of the cluster (40,400)")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--hours", type=float, default=8, help="for how long jobs are submitted")
     parser.add_argument("--json", metavar="FILE", help="write all rows into this file")
     parser.add_argument("--svg", metavar="FILE", help="draw the largest cluster into this file")
     chosen = parser.parse_args()
-    sizes = [int(size) for size in chosen.gpus.split(",")]
+    sizes = chosen.gpus
     rows = []
     try:
         for gpus in sizes:

@@ -9,7 +9,8 @@
 namespace dl {
 
 // A text that changes when the file is edited in place, replaced, removed or created. *changed_s (may be null): when
-// its content changed last, Unix time; 0 if there is no such file.
+// that happened last, Unix time, also where the new file has an older time of its own (rsync -a, a link to another
+// file); 0 if there is no such file.
 std::string file_mark(const std::string& path, int64_t* changed_s = nullptr);
 
 }  // namespace dl

@@ -121,6 +121,7 @@ class Reader {
   explicit Reader(const ReadFile& read) : read_(read) {}
 
   NodeLines lines(const std::string& path) {
+    folder_ = folder_of(path);
     read_file(path);
     NodeLines lines;
     lines.complete = known_ && !kinds_.empty();
@@ -160,8 +161,11 @@ class Reader {
         known_ = false;
         return;
       }
-      const std::string folder = path.substr(0, path.rfind('/') + 1);
-      return read_file(name.front() == '/' ? std::string(name) : folder + std::string(name));
+      if (name.front() == '/') return read_file(std::string(name));
+      // Slurm 22.05 takes the folder of the file that has the line, newer versions that of slurm.conf.
+      if (folder_of(path) == folder_) return read_file(folder_ + std::string(name));
+      known_ = false;
+      return;
     }
     // Of a line that is not about nodes Slurm reads only the first pair.
     Pair pair;
@@ -199,7 +203,10 @@ class Reader {
     kinds_[*gpus] += static_cast<int64_t>(hosts->size());
   }
 
+  static std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
   const ReadFile& read_;
+  std::string folder_;  // of slurm.conf
   bool known_ = true;
   int files_ = 0;
   size_t nodes_ = 0;

@@ -86,11 +86,13 @@ TEST(NodeLines, AreReadAsSlurmReadsThem) {
   for (const auto& [text, gpus] : cases) EXPECT_EQ(gpus_of(text), gpus) << text;
 }
 
-TEST(NodeLines, FollowIncludesFromTheFolderOfTheFileThatHasThem) {
+TEST(NodeLines, FollowIncludes) {
   const Files files = {
-      {"/etc/slurm/slurm.conf", "NodeName=DEFAULT Gres=gpu:2\nINCLUDE conf/nodes.conf # here\nIncluded=1\n"},
-      {"/etc/slurm/conf/nodes.conf", "NodeName=n1\n  Include not.conf\nInclude more.conf\ninclude /x/last.conf"},
-      {"/etc/slurm/conf/more.conf", "NodeName=n[2-3]"},
+      {"/etc/slurm/slurm.conf",
+       "NodeName=DEFAULT Gres=gpu:2\nINCLUDE nodes.conf # here\nInclude x/a.conf\nIncluded=1\n"},
+      {"/etc/slurm/nodes.conf", "NodeName=n1\n  Include not.conf\nInclude more.conf\ninclude /x/last.conf"},
+      {"/etc/slurm/more.conf", "NodeName=n2"},
+      {"/etc/slurm/x/a.conf", "NodeName=n3"},
       {"/x/last.conf", "NodeName=n4 Gres=gpu:8"}};
   EXPECT_EQ(most_learners(lines_of(files), 1, ""), 14);
   Files gone = files;
@@ -98,6 +100,11 @@ TEST(NodeLines, FollowIncludesFromTheFolderOfTheFileThatHasThem) {
   EXPECT_EQ(most_learners(lines_of(gone), 1, ""), -1);
   EXPECT_EQ(most_learners(lines_of({{"/etc/slurm/slurm.conf", "NodeName=n1 Gres=gpu:1\nInclude slurm.conf"}}), 1, ""),
             -1);
+  // Slurm 22.05 looks in the folder of the file that has the line, newer versions in that of slurm.conf.
+  Files both = files;
+  both["/etc/slurm/x/a.conf"] = "Include more.conf";
+  both["/etc/slurm/x/more.conf"] = "NodeName=n3";
+  EXPECT_EQ(most_learners(lines_of(both), 1, ""), -1);
 }
 
 TEST(NodeLines, ALearnerIsOnOneNodeAndHasGpusOfItsType) {
@@ -157,9 +164,10 @@ class NodeLinesCacheTest : public testing::Test {
     folder_ = name;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
-  void write(const std::string& name, const std::string& text, int64_t at_s) {
+  // As `rsync -a` does it: the file keeps its old time.
+  void write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ + "/" + name) << text;
-    const utimbuf times{at_s, at_s};
+    const utimbuf times{1000, 1000};
     ASSERT_EQ(::utime((folder_ + "/" + name).c_str(), &times), 0);
   }
   std::string folder_;
@@ -168,18 +176,20 @@ class NodeLinesCacheTest : public testing::Test {
 
 TEST_F(NodeLinesCacheTest, FollowsItsFilesOnceSlurmHasReadThem) {
   using std::chrono::seconds;
-  write("slurm.conf", "NodeName=n1 Gres=gpu:1\nInclude more.conf\n", 1000);
-  write("more.conf", "NodeName=n2 Gres=gpu:1\n", 1000);
-  NodeLinesCache cache(folder_ + "/slurm.conf");
-  EXPECT_EQ(most_learners(*cache.get(1000, now_), 1, ""), 2);
-  write("more.conf", "NodeName=n2 Gres=gpu:4\n", 2000);
-  EXPECT_EQ(most_learners(*cache.get(1000, now_), 1, ""), 2) << "looked at once a second";
-  EXPECT_FALSE(cache.get(1000, now_ + seconds(2))->complete) << "not in force yet";
-  EXPECT_EQ(most_learners(*cache.get(2000, now_ + seconds(2)), 1, ""), 5);
+  const int64_t before_s = std::time(nullptr) - 1, after_s = before_s + 3600;
+  write("slurm.conf", "NodeName=n1 Gres=gpu:1\nInclude more.conf\n");
+  write("more.conf", "NodeName=n2 Gres=gpu:1\n");
+  std::filesystem::create_symlink("slurm.conf", folder_ + "/link");
+  NodeLinesCache cache(folder_ + "/link");
+  EXPECT_FALSE(cache.get(before_s, now_)->complete) << "not in force yet";
+  EXPECT_EQ(most_learners(*cache.get(after_s, now_), 1, ""), 2);
+  write("more.conf", "NodeName=n2 Gres=gpu:4\n");
+  EXPECT_EQ(most_learners(*cache.get(after_s, now_), 1, ""), 2) << "looked at once a second";
+  EXPECT_EQ(most_learners(*cache.get(after_s, now_ + seconds(2)), 1, ""), 5);
   std::filesystem::remove(folder_ + "/more.conf");
-  EXPECT_FALSE(cache.get(3000, now_ + seconds(4))->complete);
-  write("more.conf", "NodeName=n2 Gres=gpu:2\n", 3000);
-  EXPECT_EQ(most_learners(*cache.get(3000, now_ + seconds(6)), 1, ""), 3);
+  EXPECT_FALSE(cache.get(after_s, now_ + seconds(4))->complete);
+  write("more.conf", "NodeName=n2 Gres=gpu:2\n");
+  EXPECT_EQ(most_learners(*cache.get(after_s, now_ + seconds(6)), 1, ""), 3);
 }
 
 TEST_F(NodeLinesCacheTest, NothingIsKnownWithoutAFileAndNothingBlocks) {

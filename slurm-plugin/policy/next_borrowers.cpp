@@ -17,6 +17,7 @@ namespace dl::policy {
 namespace {
 
 constexpr size_t kMostNext = 4000;  // then as many messages would be needed for their ranks as for gates
+constexpr size_t kMostKinds = 500;  // each job is compared with each kind
 constexpr int64_t kStep = 64;       // between two ranks at first, so that others find room between them and behind them
 
 // Jobs that fit in the same places.
@@ -56,6 +57,8 @@ class Finder {
       : state_(state), decision_(decision), keepers_(keepers), now_(now), ledger_(state), room_(state.tenants.size()) {}
 
   NextBorrowers find() {
+    find_kinds();
+    if (kinds_.size() > kMostKinds) return {};
     find_coming_free();
     recharge();
     sort_into_kinds();
@@ -147,13 +150,16 @@ class Finder {
     return kept;
   }
 
+  void find_kinds() {
+    for (size_t i = 0; i < state_.jobs.size() && kinds_.size() <= kMostKinds; ++i)
+      if (keepers_[i] != Keeper::kNothing) kinds_.try_emplace(kind_of(state_.jobs[i]), state_.tenants.size());
+  }
+
   void sort_into_kinds() {
     const bool all_lent = std::none_of(state_.tenants.begin(), state_.tenants.end(),
                                        [](const Tenant& tenant) { return tenant.lend.has_value(); });
     const std::set<int> kept = kept_types();
     const UserLimits users(state_);
-    for (size_t i = 0; i < state_.jobs.size(); ++i)
-      if (keepers_[i] != Keeper::kNothing) kinds_.try_emplace(kind_of(state_.jobs[i]), state_.tenants.size());
     for (const Waiting& waiting : decision_.waiting) {
       const Job& job = state_.jobs[waiting.job];
       if (keepers_[waiting.job] == Keeper::kNothing || !all_lent || waiting.reason != Reason::kNoPlace ||

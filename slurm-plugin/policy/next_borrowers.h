@@ -41,7 +41,8 @@ struct NextBorrowers {
 };
 
 // `keepers` and `now`: by job. All is empty if there are few gates to set, or if nobody who waits may start just
-// because GPUs come free: claims wait for GPUs of that type, GPUs are kept for a gang, or tenants keep some of theirs.
+// because GPUs come free: claims wait for GPUs of that type, GPUs are kept for a gang, or tenants keep some of theirs;
+// and if the jobs are of more than 500 sizes, so that this stays quick.
 // Elastic jobs, elements of job arrays, and jobs of tenants that limit their users are never next, as Slurm would start
 // them otherwise than the policy.
 NextBorrowers next_borrowers(const ClusterState& state, const Decision& decision, const std::vector<Keeper>& keepers,

@@ -75,6 +75,15 @@ TEST(NextBorrowersTest, NobodyIsNextWhereAClaimWaitsForVictims) {
   for (const Wanted& its : wants) EXPECT_FALSE(its.gate_can_wait);
 }
 
+// Each job is compared with each size: 10,000 sizes took a second.
+TEST(NextBorrowersTest, NobodyIsNextAmongVeryManySizes) {
+  for (const int sizes : {400, 600}) {
+    ClusterState state = full(0, 2000);
+    for (int i = 0; i < 1000; ++i) add_job(&state, 0, 1 + i % sizes);
+    EXPECT_EQ(next_of(wanted_with_no_gates(state)).empty(), sizes > 500);
+  }
+}
+
 TEST(NextBorrowersTest, ATenantsBorrowLimitHolds) {
   ClusterState state = full(500);
   state.tenants[0].borrow_limit = 3;

@@ -39,6 +39,13 @@ TEST(SimSizes, ASerialPartMakesManyLearnersWorthLess) {
   EXPECT_FALSE(parse_trace("id,submit,tenant,gpus,run,serial\n1,0,a,1,10,nan\n", "trace"));
 }
 
+// With a speed for each of their sizes each decision would go through 5,000,000 of them.
+TEST(SimSizes, JobsWithVeryManySizesTakeNoLonger) {
+  std::string text;
+  for (int i = 1; i <= 50; ++i) text += std::to_string(i) + ",0,a,1,1:100000,10,600,30,auto\n";
+  EXPECT_EQ(replayed(trace_of(text), "lend-sizes", scenario_of("a100=1x8", 4, 4)).completed, 50);
+}
+
 TEST(SimSizes, WhereNoJobCanVaryItIsLendToTheLastSecond) {
   Shape shape;
   shape.days = 3;

@@ -282,6 +282,7 @@ int64_t LiveJobs::resize(int job, std::vector<Part> parts) {
 }
 
 void LiveJobs::find_speeds(std::vector<policy::JobSpeeds>* speeds) const {
+  const int most = policy::elastic::kMostPointsOfJob / std::max(1, state.type_count());
   size_t used = 0;
   int waiting = 0;
   for (size_t i = 0; i < state.jobs.size(); ++i) {
@@ -293,7 +294,7 @@ void LiveJobs::find_speeds(std::vector<policy::JobSpeeds>* speeds) const {
     known.job = static_cast<int>(i);
     known.speeds.clear();
     for (int type = 0; type < state.type_count(); ++type)
-      for (int n = job.min_learners; n <= job.max_learners; ++n)
+      for (int n = job.min_learners; n <= std::min(job.max_learners, job.min_learners + most - 1); ++n)
         known.speeds.push_back({type, n, 1, 0, static_cast<double>(rate(trace_.jobs[in_trace], n))});
     const int64_t first = recorder_.jobs[in_trace].first_start_s;
     known.age_s = first < 0 ? 0 : static_cast<double>(state.now_s - first);

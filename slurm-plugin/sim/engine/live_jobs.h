@@ -52,7 +52,8 @@ class LiveJobs {
   // Saves and goes on with other parts at once; the free nodes must have room for them. Returns the time at which it
   // will end.
   int64_t resize(int job, std::vector<policy::Part> parts);
-  // How fast the elastic jobs are that run or wait, at each of their sizes; the first kMostWaiting of those that wait.
+  // How fast the elastic jobs are that run or wait, at each of their sizes (the smallest ones, where there are more
+  // than policy::check() allows); the first kMostWaiting of those that wait.
   void find_speeds(std::vector<policy::JobSpeeds>* speeds) const;
   static constexpr int kMostWaiting = 100;
   void end(int job);

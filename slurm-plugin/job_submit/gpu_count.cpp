@@ -183,8 +183,10 @@ class Counter {
     if (given_.keeps_others_off && !without_gpus(given_.partition, site_))
       return Error{
           Errc::kUnsupported,
-          "--exclusive=user, and all of its kind, keep other users off GPUs of the node that nobody is charged "
-          "for; allowed: --exclusive, which is charged for whole nodes, or a job without it"};
+          "--exclusive=user, =mcs and =topo keep other users off GPUs of the node that nobody is charged for; allowed: "
+          "--exclusive, which is charged for whole nodes, no --exclusive, or a --partition that dl.toml lists in "
+          "[quota] "
+          "cpu_partitions"};
     if (given_.exclusive && !without_gpus(given_.partition, site_)) DL_TRY(whole_nodes());
     if (count_.most > kMaxQuotaGpus)
       return Error{Errc::kInvalid,

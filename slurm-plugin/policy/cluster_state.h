@@ -71,6 +71,12 @@ struct Part {
   bool operator==(const Part& other) const { return node == other.node && learners == other.learners; }
 };
 
+inline int learners_of(const std::vector<Part>& parts) {
+  int sum = 0;
+  for (const Part& part : parts) sum += part.learners;
+  return sum;
+}
+
 // What a running job is counted as. A borrowed one has at least one GPU beyond its tenant's quota, and may have some
 // within it (own_part). Changing either needs no restart.
 enum class Charge { kOwn, kBorrowed };
@@ -125,11 +131,7 @@ struct Job {
   int yields_until_learners = 0;  // of one that yields: how many learners it will keep; 0: stops
 
   bool elastic() const { return min_learners < max_learners; }
-  int learners() const {
-    int sum = 0;
-    for (const Part& part : parts) sum += part.learners;
-    return sum;
-  }
+  int learners() const { return learners_of(parts); }
   int gpus() const { return learners() * gpus_per_learner; }
   // If it kept `gpus` of its GPUs, how many of them would be charged to its tenant's quota: the borrowed ones are given
   // up first.

@@ -284,8 +284,7 @@ class Lender {
   bool grow_by_one(Start* start) {
     const Job& job = round_.state.jobs[start->job];
     const int size = job.gpus_per_learner;
-    int learners = 1;
-    for (const Part& part : start->parts) learners += part.learners;
+    const int learners = learners_of(start->parts) + 1;
     if (learners > job.max_learners || round_.users.room(job) < 1 || !may_borrow(&round_, job, start->type, size, 0))
       return false;
     const int node = node_for_one(*start, size);
@@ -319,9 +318,7 @@ class Lender {
     const Job& job = round_.state.jobs[start->job];
     FreeGpus free = round_.free;
     free.give(start->parts, job.gpus_per_learner);
-    int learners = 0;
-    for (const Part& part : start->parts) learners += part.learners;
-    auto parts = place(job.placement, free, start->type, job.gpus_per_learner, learners);
+    auto parts = place(job.placement, free, start->type, job.gpus_per_learner, learners_of(start->parts));
     if (parts) round_.replace(start, std::move(*parts));
   }
 

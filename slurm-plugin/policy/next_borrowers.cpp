@@ -118,8 +118,7 @@ class Finder {
       ledger_.add(job.tenant, state_.type_held(job), more, -more);
     }
     for (const Start& start : decision_.starts) {
-      int gpus = 0;
-      for (const Part& part : start.parts) gpus += part.learners * state_.jobs[start.job].gpus_per_learner;
+      const int gpus = learners_of(start.parts) * state_.jobs[start.job].gpus_per_learner;
       const int own = start.charge == Charge::kOwn ? gpus : start.own_part;
       ledger_.add(state_.jobs[start.job].tenant, start.type, own, gpus - own);
     }

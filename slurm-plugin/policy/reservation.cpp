@@ -26,9 +26,7 @@ using End = Reservation::End;
 constexpr int kMostTries = 8;
 
 int gpus_of(const End& end) {
-  int learners = 0;
-  for (const Part& part : *end.parts) learners += part.learners;
-  return learners * end.gpus_per_learner;
+  return learners_of(*end.parts) * end.gpus_per_learner;
 }
 
 int64_t ends_at(const ClusterState& state, const Job& job) {

@@ -234,9 +234,7 @@ std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision, 
 }
 
 int gpus_of(const ClusterState& state, const Start& start) {
-  int learners = 0;
-  for (const Part& part : start.parts) learners += part.learners;
-  return learners * state.jobs[start.job].gpus_per_learner;
+  return learners_of(start.parts) * state.jobs[start.job].gpus_per_learner;
 }
 
 int64_t far_gate_s(int64_t gates) {

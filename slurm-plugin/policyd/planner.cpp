@@ -38,8 +38,7 @@ class Planner {
         grace_(grace),
         wanted_(policy::wanted(view.state, decision, held_back(view, records))),
         tokens_(state_) {
-    for (const policy::Resize& resize : resizes)
-      for (const policy::Part& part : resize.parts) sizes_[resize.job] += part.learners;
+    for (const policy::Resize& resize : resizes) sizes_[resize.job] = learners_of(resize.parts);
   }
 
   std::vector<Action> plan() {

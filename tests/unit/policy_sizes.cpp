@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <map>
 #include <optional>
 
@@ -16,30 +15,6 @@
 
 namespace dl::policy::testing {
 namespace {
-
-int learners_of(const std::vector<Part>& parts) {
-  int sum = 0;
-  for (const Part& part : parts) sum += part.learners;
-  return sum;
-}
-
-// The job's speed is speed(learners), on one node as on several.
-JobSpeeds speeds_of(const ClusterState& state, int job, const std::function<double(int)>& speed) {
-  JobSpeeds known;
-  known.job = job;
-  known.age_s = 1e6;
-  const Job& it = state.jobs[job];
-  for (int type = 0; type < state.type_count(); ++type)
-    for (int n = it.min_learners; n <= it.max_learners; ++n) known.speeds.push_back({type, n, 1, 0, speed(n)});
-  return known;
-}
-
-double linear(int n) {
-  return n;
-}
-double flat(int n) {
-  return 1 + 0.01 * n;
-}
 
 Job& elastic_running(ClusterState* state, int tenant, std::vector<Part> parts, Charge charge, int most) {
   Job& job = add_running(state, tenant, std::move(parts), charge);

@@ -5,34 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
 #include "tests/unit/policy_support.h"
 
 namespace dl::policy::testing {
 namespace {
-
-int learners_of(const std::vector<Part>& parts) {
-  int sum = 0;
-  for (const Part& part : parts) sum += part.learners;
-  return sum;
-}
-
-JobSpeeds speeds_of(const ClusterState& state, int job, const std::function<double(int)>& speed) {
-  JobSpeeds known;
-  known.job = job;
-  known.age_s = 1e6;
-  const Job& it = state.jobs[job];
-  for (int type = 0; type < state.type_count(); ++type)
-    for (int n = it.min_learners; n <= it.max_learners; ++n) known.speeds.push_back({type, n, 1, 0, speed(n)});
-  return known;
-}
-double linear(int n) {
-  return n;
-}
-double flat(int n) {
-  return 1 + 0.01 * n;
-}
 
 Job& elastic_running(ClusterState* state, std::vector<Part> parts, int most) {
   Job& job = add_running(state, 0, std::move(parts), Charge::kOwn);

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "slurm-plugin/policy/decide.h"
 #include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/policy/sizes/sizes.h"
 
 namespace dl::policy::testing {
 
@@ -68,6 +70,23 @@ inline Job& add_running(ClusterState* state, int tenant, std::vector<Part> parts
   job.charge = charge;
   job.start_s = state->now_s - 500;
   return job;
+}
+
+// The job's speed is speed(learners), on one node as on several.
+inline JobSpeeds speeds_of(const ClusterState& state, int job, const std::function<double(int)>& speed) {
+  JobSpeeds known;
+  known.job = job;
+  known.age_s = 1e6;
+  const Job& it = state.jobs[job];
+  for (int type = 0; type < state.type_count(); ++type)
+    for (int n = it.min_learners; n <= it.max_learners; ++n) known.speeds.push_back({type, n, 1, 0, speed(n)});
+  return known;
+}
+inline double linear(int n) {
+  return n;
+}
+inline double flat(int n) {
+  return 1 + 0.01 * n;
 }
 
 // What a cluster looks like after the decision is carried out: moves, starts; with `reclaim` also victims that have

@@ -397,6 +397,11 @@ TEST(WhySizeTest, SaysWhyAJobHasItsSize) {
   };
   EXPECT_NE(why(0.5).find("it is about to start again with"), std::string::npos) << why(0.5);
   EXPECT_NE(why(1.5).find("which is not worth a restart"), std::string::npos) << why(1.5);
+  // It ran with 8 learners, and has just come back with 2.
+  records.jobs[0].comment = comment_of({5, -1, {{8, 8, 0.5}}}, 2);
+  ClusterView grown = view_of(records, site(4));
+  const std::string text = policy::why_size(&grown.state, observe::sizes_now(records, &grown), {}, 0);
+  EXPECT_NE(text.find("its speed at this size is not known yet"), std::string::npos) << text;
   records.jobs[0].start_s = kNow - 100;
   EXPECT_NE(why(0.5).find("is resized in 200 s at the earliest"), std::string::npos) << why(0.5);
   records.jobs[0].comment = "dl:PROCESSING attempt=1 dir=/x";

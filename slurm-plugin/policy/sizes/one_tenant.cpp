@@ -12,12 +12,6 @@ namespace {
 // How often sizes are chosen anew because some found no nodes, or more nodes than was assumed.
 constexpr int kMostTries = 16;
 
-int learners_of(const std::vector<Part>& parts) {
-  int sum = 0;
-  for (const Part& part : parts) sum += part.learners;
-  return sum;
-}
-
 bool allows(const Job& job, int type) {
   return job.type == kAnyType || job.type == type;
 }

@@ -16,22 +16,12 @@
 namespace dl::policy {
 namespace {
 
-int learners_of(const std::vector<Part>& parts) {
-  int sum = 0;
-  for (const Part& part : parts) sum += part.learners;
-  return sum;
-}
-
 bool can_use(const Job& job, int type) {
   return job.type == kAnyType || job.type == type;
 }
 
-// Whether a running job has kept its size for long enough, and no minimum run time protects it.
 bool rested(const ClusterState& state, const Job& job, const SizeOptions& options) {
-  const int64_t ran_s = state.now_s - job.start_s;
-  if (ran_s < job.min_run_s && job.start_s <= state.now_s) return false;
-  return options.each_s == 0 ||
-         ran_s >= std::max(options.each_s, kTimesCost * std::min(job.restart_s, state.most_restart_s));
+  return std::max<int64_t>(0, state.now_s - job.start_s) >= rest_s(state, job, options);
 }
 
 bool may_vary(const Job& job) {
@@ -334,6 +324,12 @@ Status check(const ClusterState& state, const std::vector<JobSpeeds>& speeds) {
     if (one.restarts < 0) return wrong(one.job, "the number of restarts", one.restarts, "0 or more");
   }
   return {};
+}
+
+int64_t rest_s(const ClusterState& state, const Job& job, const SizeOptions& options) {
+  const int64_t protects_s = job.start_s <= state.now_s ? job.min_run_s : 0;  // a start ahead of the clock does not
+  if (options.each_s == 0) return protects_s;
+  return std::max({protects_s, options.each_s, kTimesCost * std::min(job.restart_s, state.most_restart_s)});
 }
 
 bool any_size_is_open(const ClusterState& state, const std::vector<JobSpeeds>& speeds, const SizeOptions& options) {

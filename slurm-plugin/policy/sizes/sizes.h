@@ -72,6 +72,10 @@ struct Sizes {
 // kInvalid with one sentence if an index or a number is out of range.
 Status check(const ClusterState& state, const std::vector<JobSpeeds>& speeds);
 
+// For how long a running job keeps its size from its start on, in seconds: its minimum run time, and
+// SizeOptions::each_s.
+int64_t rest_s(const ClusterState& state, const Job& job, const SizeOptions& options);
+
 // Whether the optimiser has anything to choose: an elastic job with known speeds waits, or runs and may be resized now.
 // False tells that decide_sizes() would answer as decide() does, at a small part of its cost.
 bool any_size_is_open(const ClusterState& state, const std::vector<JobSpeeds>& speeds, const SizeOptions& options);

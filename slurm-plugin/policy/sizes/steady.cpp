@@ -9,12 +9,6 @@
 namespace dl::policy {
 namespace {
 
-int learners_of(const std::vector<Part>& parts) {
-  int sum = 0;
-  for (const Part& part : parts) sum += part.learners;
-  return sum;
-}
-
 // decide() with jobs that start at no more than the sizes that were chosen for them.
 Decision decide_smaller(ClusterState* state, const Sizes& sizes) {
   std::vector<std::pair<int, int>> were;

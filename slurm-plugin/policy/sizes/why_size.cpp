@@ -10,12 +10,6 @@
 namespace dl::policy {
 namespace {
 
-int learners_of(const std::vector<Part>& parts) {
-  int sum = 0;
-  for (const Part& part : parts) sum += part.learners;
-  return sum;
-}
-
 // The fastest speed with so many learners; 0: not known.
 double speed_at(const JobSpeeds& known, int learners) {
   double best = 0;
@@ -25,16 +19,18 @@ double speed_at(const JobSpeeds& known, int learners) {
 }
 
 // Why a job whose size may be changed now is not changed.
-std::string why_it_rests(const ClusterState& state, const Job& job, const JobSpeeds& known) {
+std::string why_it_rests(const ClusterState& state, const Job& job, const JobSpeeds& known, double least_gain) {
   const int now = job.learners();
+  const double speed_now = speed_at(known, now);
   int larger = 0;
   for (const SizeSpeed& speed : known.speeds)
     if (speed.learners > now && (larger == 0 || speed.learners < larger)) larger = speed.learners;
   if (now >= job.max_learners) return "it may not have more";
+  if (speed_now <= 0) return "as it started, since its speed at this size is not known yet";
   if (larger == 0) return "larger sizes are tried when it has run at the present one";
-  const double gain = speed_at(known, larger) / speed_at(known, now);
+  const double gain = speed_at(known, larger) / speed_now;
   const std::string text = fmt::format("with {} it would train {:.2f} times as fast, ", larger, gain);
-  if (gain < 1.05) return text + "which is not worth a restart";
+  if (gain < 1 + least_gain) return text + "which is not worth a restart";
   const int type = state.type_held(job);
   const bool wanted = std::any_of(state.jobs.begin(), state.jobs.end(), [&](const Job& other) {
     return !other.running && (other.type == kAnyType || other.type == type);
@@ -56,8 +52,7 @@ std::string why_size(ClusterState* state, const std::vector<JobSpeeds>& speeds, 
     return has + "as it started, since only jobs of tier auto that can save are resized";
   const auto known = std::find_if(speeds.begin(), speeds.end(), [job](const JobSpeeds& one) { return one.job == job; });
   if (known == speeds.end()) return has + "as it started, since nothing is known of its speed yet";
-  const int64_t rests_s =
-      it.start_s + std::max(options.each_s, kTimesCost * std::min(it.restart_s, state->most_restart_s)) - state->now_s;
+  const int64_t rests_s = it.start_s + rest_s(*state, it, options) - state->now_s;
   if (rests_s > 0)
     return has + fmt::format("it started {} s ago, and is resized in {} s at the earliest", state->now_s - it.start_s,
                              rests_s);
@@ -65,7 +60,7 @@ std::string why_size(ClusterState* state, const std::vector<JobSpeeds>& speeds, 
     if (resize.job == job)
       return has + fmt::format("it is about to start again with {}, which lets its tenant's jobs end sooner",
                                learners_of(resize.parts));
-  return has + why_it_rests(*state, it, *known);
+  return has + why_it_rests(*state, it, *known, options.least_gain);
 }
 
 }  // namespace dl::policy

@@ -26,9 +26,7 @@ bool fits(const FreeGpus& room, const policy::Job& job, int type) {
 }
 
 int64_t end_of(const View& view, const policy::Start& start) {
-  int learners = 0;
-  for (const policy::Part& part : start.parts) learners += part.learners;
-  return view.state.now_s + view.limit_of(start.job, learners);
+  return view.state.now_s + view.limit_of(start.job, learners_of(start.parts));
 }
 
 // The reservation of `head`. None if the job does not even fit when all running jobs have ended.

@@ -127,8 +127,9 @@ class Planner {
     const ResizeOrder order = resize_order(state_, job, *label, wanted_[index].asked.has_value(), learners, grace_);
     if (order.step == ResizeStep::kWithdraw) {
       label->yields.reset();
+      if (label->size) label->size->learners = job.learners();
       action->kind = ActionKind::kWithdraw;
-      action->why = "keeps its size: it has not gone within its time";
+      action->why = "keeps its size: it did not save and stop within its time";
     }
     if (order.step == ResizeStep::kAsk) {
       label->yields = order.yield;

@@ -44,8 +44,9 @@ ResizeOrder resize_order(const ClusterState& state, const Job& job, const JobLab
 }
 
 std::string resize_text(const Job& job, int learners) {
-  return fmt::format("starts again with {} instead of {}: by the measured speeds its tenant's jobs end sooner so",
-                     count_text(learners, "learner"), job.learners());
+  return fmt::format(
+      "starts again with {} instead of {}: by the measured speeds, its tenant's jobs end sooner that way",
+      count_text(learners, "learner"), job.learners());
 }
 
 void Resizing::find_those_that_refused(const observe::ClusterView& view) {

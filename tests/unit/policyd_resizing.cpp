@@ -139,6 +139,23 @@ TEST(ResizeOrderTest, IsAskedOnceWaitedForAndWithdrawn) {
   EXPECT_EQ(resize_order(state, job, its, false, 0, grace).step, ResizeStep::kWithdraw);
 }
 
+TEST(ResizeOrderTest, AJobThatDoesNotObeyKeepsTheSizeThatItHas) {
+  Records records = cluster(4, 1);
+  policy::JobLabel its = elastic_label("vision", 1, 4);
+  its.yields = policy::Yield{1, kNow - 30, 4};
+  its.size = policy::ChosenSize{4, kNow - 900};
+  add_running(&records, 1, its, "n[1-2]", {1, 1});
+  const ClusterView view = view_of(records, site(4));
+  const auto actions = plan(view, records, policy::decide(view.state), {60, 5});
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(actions[0].kind, ActionKind::kWithdraw);
+  ASSERT_TRUE(actions[0].update.admin_comment);
+  const auto after = policy::parse_label(*actions[0].update.admin_comment);
+  ASSERT_TRUE(after);
+  EXPECT_FALSE(after->yields);
+  EXPECT_EQ(after->size, (policy::ChosenSize{2, kNow - 900}));
+}
+
 TEST(ResizeLabelTest, IsReadBackAndOlderLabelsStayAsTheyAre) {
   policy::JobLabel its = elastic_label("vision", 1, 4);
   EXPECT_EQ(policy::format_label(its).find("size="), std::string::npos);

@@ -60,9 +60,14 @@ double number_at(std::string_view text, size_t* bytes) {
   double value = 0;
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
   if (error == std::errc::invalid_argument) return 0;
-  // Beyond what a double holds: as it would be rounded.
-  if (error == std::errc::result_out_of_range) value = std::numeric_limits<double>::infinity();
   *bytes = sign + static_cast<size_t>(end - rest.data());
+  // Beyond what a double holds, as it would be rounded. So short a text is too small only by its exponent.
+  if (error == std::errc::result_out_of_range) {
+    const std::string_view number = rest.substr(0, *bytes - sign);
+    const size_t exponent = number.find_first_of("eE");
+    const bool small = exponent != std::string_view::npos && number[exponent + 1] == '-';
+    value = small ? 0 : std::numeric_limits<double>::infinity();
+  }
   return minus ? -value : value;
 }
 

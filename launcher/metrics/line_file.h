@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the lines of a file that another process writes on. Lines end with "\n", or, where progress bars are drawn,
-// with
-// "\r". Of a line that is longer than the limit the beginning is given, and the rest is passed over.
+// Reads the lines of a file that another process writes on. Lines end with "\n"; where progress bars are drawn, they
+// end with "\r", too. Of a line that is longer than the limit the beginning is given, and the rest is passed over.
 #pragma once
 
 #include <cstddef>

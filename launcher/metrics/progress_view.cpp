@@ -50,7 +50,10 @@ void Rates::look(const PageView& page, int64_t now_ms, bool last, std::vector<Fo
     return;
   }
   const int64_t passed = now_ms - *from_ms_;
-  if (passed < 0) from_ms_ = now_ms;  // the clock was set back
+  if (passed < 0) {  // the clock was set back
+    from_ms_ = now_ms;
+    from_step_ = page.step;
+  }
   if (passed >= kEveryMs || (last && passed >= kLeastMs)) {
     const double rate = static_cast<double>(page.step - from_step_) * 1000 / static_cast<double>(passed);
     add("train_steps_per_s", rate);

@@ -59,9 +59,11 @@ Status SeriesWriter::open(const std::string& path, size_t most_bytes) {
 Status SeriesWriter::create() {
   fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!fd_) return errno_error("create " + path_, errno);
-  if (::pwrite(fd_.get(), kSeriesMagic.data(), kSeriesMagic.size(), 0) != static_cast<ssize_t>(kSeriesMagic.size())) {
+  const ssize_t n = ::pwrite(fd_.get(), kSeriesMagic.data(), kSeriesMagic.size(), 0);
+  if (n != static_cast<ssize_t>(kSeriesMagic.size())) {
+    const int failure = n < 0 ? errno : ENOSPC;
     fd_.reset();
-    return errno_error("write " + path_, errno);
+    return errno_error("write " + path_, failure);
   }
   size_ = kSeriesMagic.size();
   return {};
@@ -94,7 +96,8 @@ void SeriesWriter::begin(const Begin& begin) {
 
 void SeriesWriter::position(const std::string& source, uint64_t position) {
   uint64_t& known = positions_[source];
-  if (known == position) return;
+  // Points that are left out are not read again later, but where to go on is told again with each look.
+  if (known == position || failed_.size() > kMostFailed) return;
   known = position;
   frame_.add_position(source, position);
 }
@@ -105,8 +108,9 @@ void SeriesWriter::note(const std::string& text) {
 
 Status SeriesWriter::flush() {
   if (failed_.empty() && frame_.empty()) return {};
-  if (!fd_) DL_TRY(create());
+  // Before anything can fail: what waits is bounded by what has failed.
   if (!frame_.empty()) failed_ += frame_.take();
+  if (!fd_) DL_TRY(create());
   size_t done = 0;
   while (done < failed_.size()) {
     const ssize_t n =

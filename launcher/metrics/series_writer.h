@@ -28,8 +28,8 @@ class SeriesWriter {
   void add(std::string_view group, std::string_view name, const Point& point);
   void begin(const Begin& begin);
   void position(const std::string& source, uint64_t position);
-  void note(const std::string& text);  // each text once
-  size_t waiting() const { return frame_.size(); }
+  void note(const std::string& text);                                // each text once
+  size_t waiting() const { return failed_.size() + frame_.size(); }  // bytes that the next flush() would write
 
   // After an error nothing of it is in the file, and the next call tries it again; if that goes on for long, further
   // points are left out, which is noted.

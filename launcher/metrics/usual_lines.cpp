@@ -107,6 +107,11 @@ std::optional<Part> part_at(std::string_view line, size_t* at) {
   return Part{*done, *of};
 }
 
+// Train steps up to `done` batches of the data epoch; kNoStep if there cannot be so many.
+int64_t step_of(int64_t epoch, int64_t batches, int64_t done) {
+  return epoch > kMostCount / batches ? kNoStep : epoch * batches + done;
+}
+
 std::string_view after(std::string_view line, std::string_view word) {
   return line.substr(0, word.size()) == word ? line.substr(word.size()) : std::string_view();
 }
@@ -131,7 +136,7 @@ void UsualLines::read_place(std::string_view line, int64_t* step, bool* surely) 
       epoch = std::max<int64_t>(0, from_one ? *number - 1 : *number);
       in_epoch = true;
       if (from_one) {
-        if (batches > 0) *step = counted = epoch * batches;
+        if (batches > 0) *step = counted = step_of(epoch, batches, 0);
         return;
       }
       line = rest.substr(at);
@@ -153,7 +158,7 @@ void UsualLines::read_place(std::string_view line, int64_t* step, bool* surely) 
   const bool keras = at < line.size() && !in_epoch && line.find("/step") != std::string_view::npos;
   if (in_epoch || keras) {
     batches = part->of;
-    *step = counted = epoch > kMostCount / part->of ? kNoStep : epoch * part->of + part->done;
+    *step = counted = step_of(epoch, batches, part->done);
   } else {
     *step = counted = part->done;
   }

@@ -45,6 +45,9 @@ TEST(UsualLinesTest, NumbersAreReadAsPeopleWriteThem) {
   EXPECT_EQ(read("-inf"), "4:-inf");
   EXPECT_EQ(read("Infinity"), "8:inf");
   EXPECT_EQ(read("1e999"), "5:inf");
+  EXPECT_EQ(read("1e-999"), "6:0.000000");
+  EXPECT_EQ(read("-12.5E-400"), "10:-0.000000");
+  EXPECT_EQ(read("1e+999"), "6:inf");
   EXPECT_EQ(read("nancy"), "0:");
   EXPECT_EQ(read("info"), "0:");
   EXPECT_EQ(read("x"), "0:");
@@ -115,6 +118,13 @@ TEST(UsualLinesTest, WhatOnlyLooksLikeItIsNone) {
         "Traceback (most recent call last):", "lr scheduler: 10s", "downloaded 10/20 files", "error: 12:30",
         "closs: 0.5", "", "=", "loss=", "loss=x", "v_num=3"})
     EXPECT_EQ(found_in(line), "") << line;
+}
+
+TEST(UsualLinesTest, MoreTrainStepsThanThereCanBeAreNoneKnown) {
+  UsualLines lines;
+  EXPECT_EQ(found_in(&lines, "Epoch 999999999998:   0%|   | 1/999999999999 [ loss=0.5"), "train/loss=0.5");
+  EXPECT_EQ(found_in(&lines, "Epoch 999999999999/999999999999 loss=0.5"), "train/loss=0.5");
+  EXPECT_EQ(lines.counted, kNoStep);
 }
 
 TEST(UsualLinesTest, AnyBytesAreBorne) {
@@ -220,6 +230,21 @@ TEST(RatesTest, TrainStepsAndSamplesASecond) {
   page.step = 220;
   rates.look(page, 13'000, true, &found);
   ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].value, 10);
+}
+
+TEST(RatesTest, AClockThatIsSetBackBeginsTheCountAnew) {
+  Rates rates;
+  std::vector<Found> found;
+  PageView page;
+  page.attached = true;
+  page.step = 0;
+  rates.look(page, 1'000'000, false, &found);
+  page.step = 90;
+  rates.look(page, 500'000, false, &found);
+  page.step = 190;
+  rates.look(page, 510'000, false, &found);
+  ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].value, 10);
 }
 

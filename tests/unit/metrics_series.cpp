@@ -3,6 +3,7 @@
 // another.
 #include "launcher/metrics/series.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -182,6 +183,31 @@ TEST_F(SeriesWriterTest, AFileIsBoundedAndKeepsItsExtremes) {
   EXPECT_EQ(high, 99);
   EXPECT_EQ(file().positions.at("#log"), 123U);
   EXPECT_EQ(file().series[0].points.front().step, 0);
+}
+
+TEST_F(SeriesWriterTest, WhatCannotBeWrittenIsBoundedAndComesLaterWithAWordOfWhatIsMissing) {
+  SeriesWriter writer;
+  ASSERT_TRUE(writer.open(path("folder/series")));
+  for (int i = 0; i < 1'000'000; ++i) {
+    writer.add("train", "loss", {i, i, static_cast<double>(i)});
+    writer.position("#log", static_cast<uint64_t>(i));
+    if (i % 1000 != 0) continue;
+    EXPECT_FALSE(writer.flush());
+    ASSERT_LT(writer.waiting(), 5U << 20) << i;
+  }
+  ASSERT_EQ(::mkdir(path("folder").c_str(), 0700), 0);
+  writer.position("#log", 7);
+  ASSERT_TRUE(writer.flush());
+  writer.position("#log", 1'000'000);
+  ASSERT_TRUE(writer.flush());
+  const SeriesFile now = file("folder/series");
+  EXPECT_FALSE(now.damaged);
+  ASSERT_EQ(now.series.size(), 1U);
+  EXPECT_GT(now.series[0].points.size(), 10'000U);
+  EXPECT_LT(content("folder/series").size(), 8U << 20);
+  EXPECT_EQ(now.positions.at("#log"), 1'000'000U);
+  ASSERT_EQ(now.notes.size(), 1U);
+  EXPECT_EQ(now.notes[0], "values are missing, because the file could not be written for long");
 }
 
 TEST_F(SeriesWriterTest, SomethingElseUnderTheNameIsReplacedAndALinkIsNotFollowed) {

@@ -25,6 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kDieLimit{100};  // for a child that was killed
+
 Result<std::pair<UniqueFd, UniqueFd>> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
@@ -254,6 +256,13 @@ Result<CommandResult> run_command(const std::vector<std::string>& argv, const Co
   if (WIFEXITED(*status)) result.exit_code = WEXITSTATUS(*status);
   if (WIFSIGNALED(*status)) result.signal = WTERMSIG(*status);
   return result;
+}
+
+void end_child(pid_t pid, std::chrono::milliseconds limit) {
+  const Result<int> ended = reap_until(pid, Clock::now() + limit);
+  if (ended || ended.error().code != Errc::kTimeout) return;
+  ::kill(pid, SIGKILL);
+  ignore(reap_until(pid, Clock::now() + kDieLimit), "nothing more can be done to it");
 }
 
 int shell_exit_code(int wait_status) {

@@ -52,6 +52,11 @@ struct CommandResult {
 // the program has been killed and reaped. Also gives the errors of spawn_process(). Safe to call from several threads.
 Result<CommandResult> run_command(const std::vector<std::string>& argv, const CommandOptions& options = {});
 
+// Waits until this child has ended, for `limit` at most; then kills it with SIGKILL. Reaps it. A child that is not gone
+// 100 ms after it was killed stands still in the kernel, as with a file server that does not answer: it is left behind.
+// Returns at once if the caller has no such child (any more).
+void end_child(pid_t pid, std::chrono::milliseconds limit);
+
 // The file that a search of PATH finds for `program`, or empty. A name with '/' is returned as it is if it is
 // executable.
 std::string find_program(const std::string& program);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <ctime>
 
 #include "common/base/parse.h"
+#include "common/process/child_process.h"
 #include "common/process/nvml.h"
 
 namespace dl::agent {
@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kReports = 3;  // the child's descriptor of the pipe to the agent
 constexpr int kMaxDescriptors = 1024;
-constexpr int kStopWaits = 50;  // of 2 ms each
 
 struct Rates {  // nvmlUtilization_t: percent of the time since the driver's last sample
   unsigned gpu = 0, memory = 0;
@@ -140,8 +139,7 @@ std::optional<int> GpuSampler::read() {
 void GpuSampler::stop() {
   reports_.reset();
   if (child_ <= 0) return;
-  ::kill(child_, SIGKILL);
-  for (int i = 0; i < kStopWaits && ::waitpid(child_, nullptr, WNOHANG) == 0; ++i) wait_ms(2);
+  end_child(child_, std::chrono::milliseconds(0));
   child_ = 0;
 }
 

@@ -2,10 +2,10 @@
 #include "launcher/agent/metrics_reader.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <iterator>
@@ -19,8 +19,8 @@ extern char** environ;
 namespace dl::agent {
 namespace {
 
-constexpr int kEndLimitMs = 2000;
-constexpr const char* kOurs = "DL_CONTROL";  // variables for agents, the job's secret among them
+constexpr std::chrono::milliseconds kEndLimit{2000};  // it takes 1.5 s at most by itself
+constexpr const char* kOurs = "DL_CONTROL";           // variables for agents, the job's secret among them
 
 }  // namespace
 
@@ -57,12 +57,7 @@ void MetricsReader::reaped(pid_t pid) {
 
 MetricsReader::~MetricsReader() {
   alive_.reset();
-  for (int waited = 0; pid_ > 0; waited += 2) {
-    const pid_t ended = ::waitpid(pid_, nullptr, WNOHANG);
-    if (ended == pid_ || (ended < 0 && errno == ECHILD)) break;
-    if (waited >= kEndLimitMs) ::kill(pid_, SIGKILL);
-    ::usleep(2000);
-  }
+  if (pid_ > 0) end_child(pid_, kEndLimit);
 }
 
 }  // namespace dl::agent

@@ -4,10 +4,9 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <cerrno>
-#include <csignal>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -23,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kEndLimitMs = 1000;
+constexpr std::chrono::milliseconds kEndLimit{1000};
 constexpr const char* kLock = "lock";
 
 std::string parent_of(const std::string& path) {
@@ -111,12 +110,7 @@ void PmixServer::reaped(pid_t pid) {
 
 PmixServer::~PmixServer() {
   alive_.reset();
-  for (int waited = 0; pid_ > 0; waited += 2) {
-    const pid_t ended = ::waitpid(pid_, nullptr, WNOHANG);
-    if (ended == pid_ || (ended < 0 && errno == ECHILD)) break;
-    if (waited >= kEndLimitMs) ::kill(pid_, SIGKILL);
-    ::usleep(2000);
-  }
+  if (pid_ > 0) end_child(pid_, kEndLimit);
   if (folder_.empty()) return;
   std::error_code unused;
   fs::remove_all(folder_, unused);

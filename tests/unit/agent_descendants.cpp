@@ -51,6 +51,33 @@ TEST(DescendantsTest, OrphansAreFoundToo) {
   EXPECT_TRUE(descendants_of(::getpid()).empty());
 }
 
+int64_t ended_after_ms(const char* script, std::chrono::milliseconds limit) {
+  SpawnOptions options;
+  options.argv = {"sh", "-c", script};
+  options.ignored_signals = {SIGTERM};
+  const auto pid = spawn_process(options);
+  if (!pid) return -1;
+  const auto begin = std::chrono::steady_clock::now();
+  end_child(*pid, limit);
+  EXPECT_EQ(::waitpid(*pid, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+  const auto since = std::chrono::steady_clock::now() - begin;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+}
+
+TEST(EndChildTest, OneThatEndsIsReapedAndOneThatDoesNotIsKilledAfterTheLimit) {
+  EXPECT_LT(ended_after_ms("exit 0", std::chrono::seconds(100)), 50'000);
+  const int64_t killed = ended_after_ms("sleep 1000", std::chrono::milliseconds(300));
+  EXPECT_GE(killed, 300);
+  EXPECT_LT(killed, 50'000);
+  EXPECT_LT(ended_after_ms("sleep 1000", std::chrono::milliseconds(0)), 50'000);
+}
+
+TEST(EndChildTest, AProcessThatIsNoChildIsLeftAlone) {
+  end_child(::getppid(), std::chrono::seconds(100));
+  EXPECT_EQ(::kill(::getppid(), 0), 0);
+}
+
 TEST(DescendantsTest, NothingToDoIsDoneAtOnce) {
   EXPECT_EQ(kill_descendants(std::chrono::seconds(5)), 0);
 }

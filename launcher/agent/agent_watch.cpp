@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
@@ -76,6 +77,10 @@ void Agent::watch_gpus(const supervise::Start& start) {
 // Metrics are a convenience: a learner trains without them.
 void Agent::read_metrics(const supervise::Start& start) {
   if (start.series.empty()) return;
+  const std::string folder = start.series.substr(0, start.series.rfind('/'));
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    return tee_.feed("dl-agent: " + errno_error("write to " + folder, errno).text +
+                     ": no metrics of this learner are recorded\n");
   std::vector<std::string> words = {"series=" + start.series, "log=" + start.log, "progress=" + progress_.path(),
                                     "batch=" + std::to_string(start.context.global_batch)};
   if (Status started = metrics_.start(std::move(words)); !started)

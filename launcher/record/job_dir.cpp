@@ -89,7 +89,7 @@ Status JobDir::make(mode_t mode) const {
 
 Status JobDir::prepare(int attempt) const {
   DL_TRY(make_directories(attempt_logs(attempt)));
-  DL_TRY(make_directories(attempt_metrics(attempt)));
+  ignore(make_directories(attempt_metrics(attempt)), "a job trains without metrics; its agent says what is missing");
   DL_TRY(make_directories(results()));
   std::string link = logs() + "/latest", temporary = fmt::format("{}.tmp-{}", link, ::getpid());
   ::unlink(temporary.c_str());

@@ -44,7 +44,8 @@ class JobDir {
 
   // Makes the directory with this mode, whatever the umask is; one that exists stays as it is. kDenied: another user's.
   Status make(mode_t mode) const;
-  // Makes the folders for an attempt and points logs/latest at it. Errors name the folder and the reason.
+  // Makes the folders for an attempt and points logs/latest at it. Errors name the folder and the reason; none if only
+  // the folder for metrics cannot be made.
   Status prepare(int attempt) const;
 
  private:

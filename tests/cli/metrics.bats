@@ -69,3 +69,11 @@ run_job() { "$dlrun" -f generic --job-dir "$PWD/$1" -- sh -c "$2" >"out-$1.txt" 
   contains "$(cat out.txt)" '^dlrun: completed'
   contains "$("$dlctl" metrics a)" '^loss +train +1 +1 +0.5 '
 }
+
+@test "a file where the metrics would go costs metrics alone, and the log says so" {
+  mkdir a
+  echo mine >a/metrics
+  run_job a 'echo "step 1: loss=0.5"'
+  contains "$(cat a/logs/attempt-1/learner-0.log)" '^dl-agent: write to .*/a/metrics/attempt-1: Not a directory: no metrics of this learner are recorded$'
+  [ "$(cat a/metrics)" = mine ]
+}

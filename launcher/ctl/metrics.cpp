@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/base/parse.h"
 #include "launcher/ctl/act_as.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/metrics_job.h"
@@ -30,15 +31,24 @@ Status run(Options options) {
   if (options.jobs.size() > kMostJobs)
     return Error{Errc::kInvalid, "too many jobs; allowed: up to " + std::to_string(kMostJobs)};
   if (options.rank >= 0) options.choice.rank = options.rank;
-  std::vector<JobMetrics> jobs;
-  bool any = false;
+  std::vector<Job> found;
+  std::vector<std::string> folders;
   for (const std::string& name : options.jobs) {
-    DL_TRY_ASSIGN(const Job job, find_run(name, options.dir));
+    DL_TRY_ASSIGN(Job job, find_run(name, options.dir));
     if (!job.has_dir())
       return Error{Errc::kNotFound, "the directory of job " + job.name() + " is not known; name it: --dir DIR"};
-    DL_TRY(act_as_owner(job));
+    folders.push_back(job.dir.root());
+    found.push_back(std::move(job));
+  }
+  // Root takes the rights of one user for good, so all jobs have to be that user's.
+  DL_TRY(found.size() == 1 ? act_as_owner(found[0]) : act_as_owner_of(folders));
+  std::vector<JobMetrics> jobs;
+  bool any = false;
+  std::string notes;
+  for (const Job& job : found) {
     DL_TRY_ASSIGN(JobMetrics its, read_metrics(job, options.choice));
     any = any || !its.curves.empty();
+    if (notes.empty() && !its.notes.empty()) notes = its.notes[0];
     jobs.push_back(std::move(its));
   }
   const bool superseded = options.choice.superseded;
@@ -49,6 +59,7 @@ Status run(Options options) {
   }
   if (!any) {
     const bool chosen = !options.choice.name.empty() || !options.choice.group.empty() || options.choice.rank;
+    if (!chosen && !notes.empty()) return Error{Errc::kNotFound, "no metrics can be shown: " + printable(notes, 300)};
     return Error{Errc::kNotFound, "job " + jobs[0].job +
                                       (chosen ? " has no such metrics; \"dlctl metrics\" without a choice shows all"
                                               : " has no metrics yet: lines such as \"step 10: loss=0.33\" in the "

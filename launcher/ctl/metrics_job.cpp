@@ -17,7 +17,10 @@
 namespace dl::ctl {
 namespace {
 
-constexpr size_t kMostFile = 256 << 20;
+constexpr size_t kMostFile = 64 << 20;  // dl-metrics keeps it below 16 MiB, and one frame
+// Of all files of a job together, each counted as kLeastFile bytes at least: what root reads of a user is bounded.
+constexpr size_t kMostInAll = size_t{1} << 30;
+constexpr size_t kLeastFile = 4 << 10;
 
 bool matches(const std::string& pattern, const std::string& text) {
   return pattern.empty() || pattern == text || ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
@@ -36,10 +39,15 @@ struct Collected {
   std::map<Key, std::vector<metrics::Piece>> pieces;
   std::map<int, MetricsAttempt> attempts;
   JobMetrics job;
+  size_t bytes = 0;
+  bool left_out = false;  // there were further files
 
   void add(const Job& of, int attempt, int rank, const MetricsChoice& choice) {
+    left_out = bytes > kMostInAll;
+    if (left_out) return;
     const std::string path = learner_series(attempt, rank);
     auto text = record::read_below(of.dir.root(), path, kMostFile);
+    bytes += std::max(text ? text->size() : 0, kLeastFile);
     auto file = text ? metrics::parse_series(*text) : Result<metrics::SeriesFile>(std::move(text).error());
     if (!file) {
       if (file.error().code != Errc::kNotFound) job.notes.push_back(path + ": " + file.error().text);
@@ -67,8 +75,13 @@ bool wants(const MetricsChoice& choice, const JobCurve& curve) {
 Result<JobMetrics> read_metrics(const Job& job, const MetricsChoice& choice) {
   Collected all;
   all.job.job = job.name();
-  for (const int attempt : list_metrics_attempts(job.dir))
-    for (const int rank : list_learner_series(job.dir, attempt)) all.add(job, attempt, rank, choice);
+  // The newest attempts first: if there is too much, the oldest are left out.
+  const std::vector<int> numbers = list_metrics_attempts(job.dir);
+  for (auto attempt = numbers.rbegin(); attempt != numbers.rend() && !all.left_out; ++attempt)
+    for (const int rank : list_learner_series(job.dir, *attempt)) all.add(job, *attempt, rank, choice);
+  if (all.left_out)
+    all.job.notes.insert(all.job.notes.begin(),
+                         "older attempts are left out, because the files of the job are more than 1 GiB together");
   std::vector<metrics::Saved> saved;
   for (const record::Event& event : view_job(job, false).history) {
     if (event.step) saved.push_back({*event.step, event.time_ms});

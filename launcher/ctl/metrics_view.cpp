@@ -168,8 +168,10 @@ std::string metrics_csv(const std::vector<JobMetrics>& jobs, bool superseded) {
       for (const CurvePoint& point : curve.points) {
         if (point.superseded && !superseded) continue;
         const std::string step = point.point.step == kNoStep ? "" : std::to_string(point.point.step);
-        text += fmt::format("{}{},{},{},{},{}\n", begin, point.attempt, step, point.point.time_ms, point.point.value,
-                            point.superseded ? 1 : 0);
+        const double exact = point.point.value;
+        text +=
+            fmt::format("{}{},{},{},{},{}\n", begin, point.attempt, step, point.point.time_ms,
+                        std::isfinite(exact) ? fmt::format("{}", exact) : value_text(exact), point.superseded ? 1 : 0);
       }
     }
   return text;

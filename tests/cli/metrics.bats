@@ -47,6 +47,8 @@ run_job() { "$dlrun" -f generic --job-dir "$PWD/$1" -- sh -c "$2" >"out-$1.txt" 
   contains "$output" '^a +loss +train +1 +1 +0.5 '
   contains "$output" '^b +loss +train +3 +3 +inf +0.25 at 1 +0.25 at 1$'
   run ! grep -q "$(printf '\033')" <<<"$output"
+  run_job c 'echo "step 1: loss=-nan"'
+  contains "$("$dlctl" metrics --csv c)" ',1,[0-9]+,nan,0$'
 }
 
 @test "a job without metrics says what would be recognised, and a wrong choice what there is to do" {
@@ -76,4 +78,11 @@ run_job() { "$dlrun" -f generic --job-dir "$PWD/$1" -- sh -c "$2" >"out-$1.txt" 
   run_job a 'echo "step 1: loss=0.5"'
   contains "$(cat a/logs/attempt-1/learner-0.log)" '^dl-agent: write to .*/a/metrics/attempt-1: Not a directory: no metrics of this learner are recorded$'
   [ "$(cat a/metrics)" = mine ]
+}
+
+@test "what is wrong with a file of metrics is said also where there are no others" {
+  run_job a 'echo hello'
+  echo rubbish >a/metrics/attempt-1/learner-0.series
+  run -3 "$dlctl" metrics a
+  contains "$output" '^dlctl metrics: no metrics can be shown: metrics/attempt-1/learner-0.series: these are no series of metrics$'
 }

@@ -4,12 +4,12 @@
 #include <limits>
 
 #include "common/base/parse.h"
+#include "common/contract/comment_word.h"
 
 namespace dl {
 namespace {
 
 constexpr int kMaxGpus = 1'000'000;
-constexpr std::string_view kKey = " idle=";
 
 }  // namespace
 
@@ -23,14 +23,7 @@ IdleHint parse_idle_hint(std::string_view text) {
 }
 
 IdleHint idle_hint_in(std::string_view comment) {
-  const size_t ours = comment.find("dl:");
-  if (ours == std::string_view::npos) return {};
-  // What follows " dir=" is a path or free text, in which " idle=" would mean nothing.
-  const std::string_view words = comment.substr(ours, comment.find(" dir=", ours) - ours);
-  const size_t key = words.find(kKey);
-  if (key == std::string_view::npos) return {};
-  const std::string_view rest = words.substr(key + kKey.size());
-  return parse_idle_hint(rest.substr(0, rest.find(' ')));
+  return parse_idle_hint(comment_word(comment, "idle"));
 }
 
 }  // namespace dl

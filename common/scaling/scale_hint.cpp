@@ -10,11 +10,11 @@
 #include <optional>
 
 #include "common/base/parse.h"
+#include "common/contract/comment_word.h"
 
 namespace dl {
 namespace {
 
-constexpr std::string_view kKey = " scale=";
 constexpr int kMostLearners = 1'000'000;
 constexpr double kMostMs = 1e9, kMostNoise = 1e9;
 constexpr int64_t kMostRestartS = 1'000'000;
@@ -82,14 +82,7 @@ ScaleHint parse_scale_hint(std::string_view text) {
 }
 
 ScaleHint scale_hint_in(std::string_view comment) {
-  const size_t ours = comment.find("dl:");
-  if (ours == std::string_view::npos) return {};
-  // What follows " dir=" is a path or free text, in which " scale=" would mean nothing.
-  const std::string_view words = comment.substr(ours, comment.find(" dir=", ours) - ours);
-  const size_t key = words.find(kKey);
-  if (key == std::string_view::npos) return {};
-  const std::string_view rest = words.substr(key + kKey.size());
-  return parse_scale_hint(rest.substr(0, rest.find(' ')));
+  return parse_scale_hint(comment_word(comment, "scale"));
 }
 
 }  // namespace dl

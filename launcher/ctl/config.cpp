@@ -4,15 +4,16 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
 #include "common/base/count.h"
 #include "common/base/parse.h"
-#include "common/process/child_process.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
 #include "launcher/ctl/site_and_slurm.h"
+#include "launcher/ctl/slurm_output.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
 #include "slurm-plugin/policy/site_state.h"
@@ -100,13 +101,7 @@ void print_values(const SiteConfig& site, const Catalogue& catalogue) {
 }
 
 Result<std::string> asked(const std::vector<std::string>& command) {
-  CommandOptions options;
-  options.timeout = std::chrono::seconds(20);
-  options.max_output = size_t{64} << 20;
-  options.environment = {"LC_ALL=C.UTF-8", "SLURM_BITSTR_LEN=0"};
-  DL_TRY_ASSIGN(const CommandResult result, run_command(command, options));
-  if (!result.ok()) return Error{Errc::kIo, command[0] + " failed"};
-  return result.out;
+  return slurm_output(command, std::chrono::seconds(20));
 }
 
 Result<SlurmCluster> look_at_slurm() {

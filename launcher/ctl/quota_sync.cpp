@@ -11,9 +11,9 @@
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
 #include "common/json/json.h"
-#include "common/process/child_process.h"
 #include "launcher/ctl/quota_orphans.h"
 #include "launcher/ctl/quota_plan.h"
+#include "launcher/ctl/slurm_output.h"
 #include "launcher/ctl/slurm_records.h"
 #include "launcher/ctl/text.h"
 
@@ -28,30 +28,16 @@ struct Options {
   bool json = false;
 };
 
-Result<std::string> output_of(const std::vector<std::string>& command) {
-  CommandOptions options;
-  options.timeout = std::chrono::seconds(60);
-  options.max_output = size_t{64} << 20;
-  options.environment = {"LC_ALL=C.UTF-8", "SLURM_BITSTR_LEN=0"};
-  DL_TRY_ASSIGN(const CommandResult result, run_command(command, options));
-  if (result.ok()) return result.out;
-  std::string said(trim(result.err.empty() ? result.out : result.err));
-  const auto verb =
-      std::find_if(command.begin() + 1, command.end(), [](const std::string& word) { return word[0] != '-'; });
-  return Error{Errc::kIo, fmt::format("{} {}: {}", command[0], verb == command.end() ? "" : *verb,
-                                      printable(said.substr(0, said.find('\n')), 300))};
-}
-
 Result<std::string> sacctmgr(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"sacctmgr", "--immediate", "--noheader", "--parsable2"});
-  return output_of(arguments);
+  return slurm_output(arguments);
 }
 
 Result<SlurmHas> look(std::string* slurm_conf) {
   SlurmHas has;
-  DL_TRY_ASSIGN(const std::string config, output_of({"scontrol", "show", "config"}));
+  DL_TRY_ASSIGN(const std::string config, slurm_output({"scontrol", "show", "config"}));
   read_config(config, &has, slurm_conf);
-  DL_TRY_ASSIGN(const std::string licences, output_of({"scontrol", "--oneliner", "show", "licenses"}));
+  DL_TRY_ASSIGN(const std::string licences, slurm_output({"scontrol", "--oneliner", "show", "licenses"}));
   read_licences(licences, &has);
   if (has.accounting) {
     DL_TRY_ASSIGN(const std::string rows, sacctmgr({"show", "associations", "cluster=" + has.cluster,
@@ -103,7 +89,7 @@ bool agreed() {
 Status write_licences(const QuotaPlan& plan, const std::string& folder) {
   const std::string path = fmt::format("{}/{}", folder, kLicenceFile);
   DL_TRY(write_file_atomically(path, plan.licence_file));
-  if (auto done = output_of({"scontrol", "reconfigure"}); !done)
+  if (auto done = slurm_output({"scontrol", "reconfigure"}); !done)
     return std::move(done).error().with_context(path + " is written, but slurmctld has not read it");
   return {};
 }
@@ -139,7 +125,7 @@ bool hold_orphans(const SiteConfig& site, Failures* failures) {
   bool all = true;
   for (const Orphan& orphan : orphans_of(site, *records)) {
     const std::string id = std::to_string(orphan.job);
-    auto held = output_of({"scontrol", "update", "JobId=" + id, "Priority=0", "AdminComment=" + orphan.label});
+    auto held = slurm_output({"scontrol", "update", "JobId=" + id, "Priority=0", "AdminComment=" + orphan.label});
     if (!held) {
       failures->push_back("hold job " + id + ": " + held.error().text);
       all = false;

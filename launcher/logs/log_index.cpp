@@ -4,46 +4,37 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/base/little_endian.h"
+
 namespace dl::logs {
 namespace {
 
 constexpr std::string_view kMagic = "DLLOGIX1";
-
-void put(std::string* to, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) to->push_back(static_cast<char>(value >> (8 * i) & 0xff));
-}
-
-uint64_t get(std::string_view from, size_t at, int bytes) {
-  uint64_t value = 0;
-  for (int i = 0; i < bytes; ++i)
-    value |= static_cast<uint64_t>(static_cast<unsigned char>(from[at + static_cast<size_t>(i)])) << (8 * i);
-  return value;
-}
 
 bool is_index(std::string_view bytes) {
   return bytes.size() >= kIndexHeader && bytes.substr(0, kMagic.size()) == kMagic;
 }
 
 Mark entry_at(std::string_view bytes, size_t at, int64_t base_ms) {
-  const uint64_t rank = get(bytes, at + 4, 4);
-  return {base_ms + static_cast<int64_t>(get(bytes, at, 4)) * kTimeUnitMs,
-          rank > kMostRank ? -1 : static_cast<int>(rank), get(bytes, at + 8, 8)};
+  const uint64_t rank = get_little(bytes, at + 4, 4);
+  return {base_ms + static_cast<int64_t>(get_little(bytes, at, 4)) * kTimeUnitMs,
+          rank > kMostRank ? -1 : static_cast<int>(rank), get_little(bytes, at + 8, 8)};
 }
 
 }  // namespace
 
 std::string index_header(int64_t base_ms) {
   std::string text(kMagic);
-  put(&text, static_cast<uint64_t>(base_ms), 8);
+  put_little(&text, static_cast<uint64_t>(base_ms), 8);
   return text;
 }
 
 std::string index_entry(int64_t base_ms, const Mark& mark) {
   const int64_t units = std::max<int64_t>(0, mark.time_ms - base_ms) / kTimeUnitMs;
   std::string text;
-  put(&text, static_cast<uint64_t>(std::min<int64_t>(units, std::numeric_limits<uint32_t>::max())), 4);
-  put(&text, static_cast<uint64_t>(mark.rank), 4);
-  put(&text, mark.bytes, 8);
+  put_little(&text, static_cast<uint64_t>(std::min<int64_t>(units, std::numeric_limits<uint32_t>::max())), 4);
+  put_little(&text, static_cast<uint64_t>(mark.rank), 4);
+  put_little(&text, mark.bytes, 8);
   return text;
 }
 
@@ -61,7 +52,7 @@ Result<LogIndex> LogIndex::parse(std::string_view bytes) {
   if (!is_index(bytes))
     return Error{Errc::kInvalid, "the index of logs is damaged: it does not begin as dlrun writes it"};
   LogIndex index;
-  index.base_ms_ = static_cast<int64_t>(get(bytes, kMagic.size(), 8));
+  index.base_ms_ = static_cast<int64_t>(get_little(bytes, kMagic.size(), 8));
   // Beyond any clock; sums with it would overflow.
   if (index.base_ms_ < 0 || index.base_ms_ > int64_t{1} << 50)
     return Error{Errc::kInvalid, "the index of logs is damaged: it does not begin as dlrun writes it"};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/base/little_endian.h"
 #include "launcher/metrics/crc32c.h"
 
 namespace dl::metrics {
@@ -12,17 +13,6 @@ namespace {
 
 constexpr size_t kRecordHead = 3, kPointBytes = 28;
 constexpr size_t kFullFrame = 1 << 20;  // of a file that is written anew
-
-void put(std::string* to, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) to->push_back(static_cast<char>(value >> (8 * i) & 0xff));
-}
-
-uint64_t get(std::string_view from, size_t at, int bytes) {
-  uint64_t value = 0;
-  for (int i = 0; i < bytes; ++i)
-    value |= static_cast<uint64_t>(static_cast<unsigned char>(from[at + static_cast<size_t>(i)])) << (8 * i);
-  return value;
-}
 
 uint64_t bits_of(double value) {
   uint64_t bits = 0;
@@ -38,19 +28,20 @@ double double_of(uint64_t bits) {
 
 void take_record(char kind, std::string_view body, SeriesFile* file) {
   if (kind == 'P' && body.size() == kPointBytes) {
-    const uint64_t id = get(body, 0, 4);
+    const uint64_t id = get_little(body, 0, 4);
     if (id < file->series.size())
-      file->series[id].points.push_back({static_cast<int64_t>(get(body, 4, 8)),
-                                         std::max(kNoStep, static_cast<int64_t>(get(body, 12, 8))),
-                                         double_of(get(body, 20, 8))});
+      file->series[id].points.push_back({static_cast<int64_t>(get_little(body, 4, 8)),
+                                         std::max(kNoStep, static_cast<int64_t>(get_little(body, 12, 8))),
+                                         double_of(get_little(body, 20, 8))});
   } else if (kind == 'N' && body.size() >= 5) {
     const size_t group = static_cast<unsigned char>(body[4]);
-    if (get(body, 0, 4) != file->series.size() || file->series.size() >= kMostSeries || 5 + group > body.size()) return;
+    if (get_little(body, 0, 4) != file->series.size() || file->series.size() >= kMostSeries || 5 + group > body.size())
+      return;
     file->series.push_back({std::string(body.substr(5, group)), std::string(body.substr(5 + group)), {}});
   } else if (kind == 'B' && body.size() == 16) {
-    file->begin = Begin{static_cast<int64_t>(get(body, 0, 8)), static_cast<int64_t>(get(body, 8, 8))};
+    file->begin = Begin{static_cast<int64_t>(get_little(body, 0, 8)), static_cast<int64_t>(get_little(body, 8, 8))};
   } else if (kind == 'O' && body.size() > 8) {
-    file->positions[std::string(body.substr(8))] = get(body, 0, 8);
+    file->positions[std::string(body.substr(8))] = get_little(body, 0, 8);
   } else if (kind == 'T' && file->notes.size() < kMostNotes) {
     file->notes.emplace_back(body);
   }
@@ -58,7 +49,7 @@ void take_record(char kind, std::string_view body, SeriesFile* file) {
 
 void take_payload(std::string_view payload, SeriesFile* file) {
   while (payload.size() >= kRecordHead) {
-    const size_t bytes = get(payload, 1, 2);
+    const size_t bytes = get_little(payload, 1, 2);
     if (kRecordHead + bytes > payload.size()) return;
     take_record(payload[0], payload.substr(kRecordHead, bytes), file);
     payload.remove_prefix(kRecordHead + bytes);
@@ -79,10 +70,10 @@ Result<SeriesFile> parse_series(std::string_view bytes) {
     return Error{Errc::kInvalid, "these are no series of metrics"};
   size_t at = file.whole = kSeriesMagic.size();
   while (at + kFrameHead <= bytes.size()) {
-    const uint64_t length = get(bytes, at, 4);
+    const uint64_t length = get_little(bytes, at, 4);
     if (length == 0 || length > kMostFrame || length > bytes.size() - at - kFrameHead) break;
     const std::string_view payload = bytes.substr(at + kFrameHead, length);
-    if (crc32c(payload) != get(bytes, at + 4, 4)) break;
+    if (crc32c(payload) != get_little(bytes, at + 4, 4)) break;
     take_payload(payload, &file);
     at = file.whole = at + kFrameHead + length;
   }
@@ -92,14 +83,14 @@ Result<SeriesFile> parse_series(std::string_view bytes) {
 
 void Frame::open(char kind, size_t bytes) {
   payload_.push_back(kind);
-  put(&payload_, bytes, 2);
+  put_little(&payload_, bytes, 2);
 }
 
 void Frame::add_name(uint32_t id, std::string_view group, std::string_view name) {
   group = group.substr(0, kMostName);
   name = name.substr(0, kMostName);
   open('N', 5 + group.size() + name.size());
-  put(&payload_, id, 4);
+  put_little(&payload_, id, 4);
   payload_.push_back(static_cast<char>(group.size()));
   payload_ += group;
   payload_ += name;
@@ -107,22 +98,22 @@ void Frame::add_name(uint32_t id, std::string_view group, std::string_view name)
 
 void Frame::add_point(uint32_t id, const Point& point) {
   open('P', kPointBytes);
-  put(&payload_, id, 4);
-  put(&payload_, static_cast<uint64_t>(point.time_ms), 8);
-  put(&payload_, static_cast<uint64_t>(point.step), 8);
-  put(&payload_, bits_of(point.value), 8);
+  put_little(&payload_, id, 4);
+  put_little(&payload_, static_cast<uint64_t>(point.time_ms), 8);
+  put_little(&payload_, static_cast<uint64_t>(point.step), 8);
+  put_little(&payload_, bits_of(point.value), 8);
 }
 
 void Frame::add_begin(const Begin& begin) {
   open('B', 16);
-  put(&payload_, static_cast<uint64_t>(begin.step), 8);
-  put(&payload_, static_cast<uint64_t>(begin.time_ms), 8);
+  put_little(&payload_, static_cast<uint64_t>(begin.step), 8);
+  put_little(&payload_, static_cast<uint64_t>(begin.time_ms), 8);
 }
 
 void Frame::add_position(std::string_view source, uint64_t position) {
   source = source.substr(0, 4096);
   open('O', 8 + source.size());
-  put(&payload_, position, 8);
+  put_little(&payload_, position, 8);
   payload_ += source;
 }
 
@@ -134,8 +125,8 @@ void Frame::add_note(std::string_view text) {
 
 std::string Frame::take() {
   std::string frame;
-  put(&frame, payload_.size(), 4);
-  put(&frame, crc32c(payload_), 4);
+  put_little(&frame, payload_.size(), 4);
+  put_little(&frame, crc32c(payload_), 4);
   frame += payload_;
   payload_.clear();
   return frame;

@@ -48,19 +48,16 @@ void compare_tier(const char* tier, const TierTarget& target, const SlurmCluster
 
 void compare_nodes(const SiteConfig& site, const SlurmCluster& slurm, std::vector<std::string>* told) {
   std::set<std::string> types;
-  int most = 0;
-  for (const auto& [type, gpus] : slurm.gpus_of_node) {
-    types.insert(type.empty() ? "GPUs without a type" : type);
-    most = std::max(most, gpus);
-  }
-  if (most == 0) {
+  for (const auto& [type, gpus] : slurm.gpus_of_node)
+    types.insert(type == kPlainGpuType ? "GPUs without a type" : type);
+  if (slurm.most_gpus == 0) {
     if (site.gpus_per_node > 0 || !site.gpus_per_node_by_type.empty())
       told->push_back("[nodes]: no node of Slurm's has GPUs");
     return;
   }
-  if (site.gpus_per_node_by_type.empty() && site.gpus_per_node > 0 && site.gpus_per_node != most)
-    told->push_back(
-        fmt::format("[nodes] gpus_per_node = {}: a node of Slurm's has up to {} GPUs", site.gpus_per_node, most));
+  if (site.gpus_per_node_by_type.empty() && site.gpus_per_node > 0 && site.gpus_per_node != slurm.most_gpus)
+    told->push_back(fmt::format("[nodes] gpus_per_node = {}: a node of Slurm's has up to {} GPUs", site.gpus_per_node,
+                                slurm.most_gpus));
   for (const auto& [type, gpus] : site.gpus_per_node_by_type) {
     const auto found = slurm.gpus_of_node.find(type);
     if (found == slurm.gpus_of_node.end())
@@ -87,10 +84,13 @@ void read_partitions(const std::string& text, SlurmCluster* slurm) {
 
 void read_nodes(const std::string& text, SlurmCluster* slurm) {
   for (const std::string& line : split(text, '\n')) {
-    for (const observe::GpuCount& gpus : observe::parse_gpus(value_of(line, "Gres"))) {
-      int& most = slurm->gpus_of_node[gpus.type];
+    const std::vector<observe::GpuCount> all = observe::parse_gpus(value_of(line, "Gres"));
+    slurm->most_gpus = std::max(slurm->most_gpus, observe::total(all));
+    for (const observe::GpuCount& gpus : all) {
+      const std::string type = gpus.type.empty() ? std::string(kPlainGpuType) : gpus.type;
+      int& most = slurm->gpus_of_node[type];
       most = std::max(most, gpus.count);
-      ++slurm->nodes[gpus.type];
+      ++slurm->nodes[type];
     }
   }
 }

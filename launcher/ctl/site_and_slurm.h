@@ -14,7 +14,8 @@ namespace dl::ctl {
 
 struct SlurmCluster {
   std::set<std::string> partitions;
-  std::map<std::string, int> gpus_of_node;  // the most GPUs that a node has, by type; "": without a type
+  int most_gpus = 0;                        // that a node has, of all types together
+  std::map<std::string, int> gpus_of_node;  // the most GPUs that a node has, by type; kPlainGpuType: without one
   std::map<std::string, int> nodes;         // number of nodes with GPUs of a type
   SlurmHas has;                             // licences, and names of QOS if there is slurmdbd
 };

@@ -49,6 +49,13 @@ TEST(SiteAndSlurm, tiers_that_slurm_does_not_have_are_named_with_those_that_it_h
 TEST(SiteAndSlurm, gpus_and_nodes_are_counted) {
   EXPECT_EQ(told("[nodes]\ngpus_per_node = 4\n", slurm_of("gpu:2(S:0)", false)),
             Sentences{"[nodes] gpus_per_node = 4: a node of Slurm's has up to 2 GPUs"});
+  EXPECT_EQ(told("[nodes]\ncounts = { gpu = 3 }\n", slurm_of("gpu:2", false)),
+            Sentences{"[nodes.counts] gpu = 3: Slurm has 2 nodes with such GPUs"});
+  EXPECT_EQ(told("[nodes]\ncounts = { gpu = 2 }\n", slurm_of("gpu:2", false)), Sentences{});
+  const SlurmCluster mixed = slurm_of("gpu:a100:4,gpu:h100:4", false);
+  EXPECT_EQ(told("[nodes]\ngpus_per_node = 8\n", mixed), Sentences{});
+  EXPECT_EQ(told("[nodes]\ngpus_per_node = 4\n", mixed),
+            Sentences{"[nodes] gpus_per_node = 4: a node of Slurm's has up to 8 GPUs"});
   EXPECT_EQ(told("[nodes]\ngpus_per_node = 4\n", slurm_of("(null)", false)),
             Sentences{"[nodes]: no node of Slurm's has GPUs"});
   EXPECT_EQ(told("[nodes]\ntypes = { a100 = 8, h100 = 4 }\ncounts = { a100 = 3 }\n", slurm_of("gpu:a100:4", false)),

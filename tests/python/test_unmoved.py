@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays that are where they were at the last save are not encoded again; whatever else has changed is noticed."""
+import collections
 import os
 
 import support
@@ -91,6 +92,20 @@ class Unmoved(support.Case):
             state["x"].flags.writeable = False
             with self.assertRaisesRegex(dlckpt.StateError, "arrays/x.*read-only"):
                 job.save()
+
+    def test_what_changes_in_a_container_that_came_later_is_saved(self):
+        for kind, at in ((collections.OrderedDict, "x"), (collections.deque, 0)):
+            with self.subTest(kind.__name__):
+                self.dir = os.path.join(self.folder, kind.__name__)
+                state = {"first": np.zeros(2)}
+                with dlckpt.attach(arrays=state, dir=self.dir, rng=False, final_save=False) as job:
+                    state["later"] = kind([("x", np.zeros(3))]) if at else kind([np.zeros(3)])
+                    for step in range(1, 4):
+                        job.train_step = step
+                        state["later"][at] = np.full(3, float(step))
+                        job.save()
+                        job.wait()
+                        self.same(self.saved(job, "arrays")[0]["later"][at], state["later"][at])
 
     def test_it_is_restored(self):
         state = tree()

@@ -14,8 +14,8 @@ Found = Dict[str, Tuple[Any, bool, int]]
 
 
 class Unmoved:
-    """What was made of a tree: ``text``, its JSON, and ``found``. It is kept from one save to the next, so it holds no copy of anything
-    large; of the arrays it holds references, as the registration of their memory does."""
+    """What was made of a tree: ``text``, its JSON (about 100 bytes for each array), and ``found``. It is kept from one save to the next. It
+    holds no copy of the arrays' elements, only references to the arrays, as the registration of their memory does."""
 
     def __init__(self, tree: Any, found: Found) -> None:
         self.text = ""
@@ -34,7 +34,9 @@ class Unmoved:
         if not found or not all(map(operator.itemgetter(2), found.values())):
             return None
         made = cls(tree, found)
-        if made._walk(tree) != len(found):
+        ends: List[Any] = []
+        made._walk(tree, ends)
+        if len(ends) != len(found) or not all(map(operator.is_, ends, made._arrays)):
             return None
         made.text = to_text(record)
         return made
@@ -51,19 +53,22 @@ class Unmoved:
             return False
         return [array.shape for array in self._arrays] == self._shapes and [array.dtype for array in self._arrays] == self._dtypes
 
-    def _walk(self, node: Any) -> int:
-        """Notes the containers below, and counts what else there is."""
+    def _walk(self, node: Any, ends: List[Any]) -> None:
+        """Notes the containers below, and puts into ``ends`` what else there is: arrays, and containers of other types, in which
+        something may change that holds() does not look at."""
         if type(node) is dict:
             keys, values = list(node), list(node.values())
         elif type(node) in (list, tuple):
             keys, values = [], list(node)
         else:
-            return 1
+            ends.append(node)
+            return
         self._containers.append((node, keys, values))
-        count = 0
         for value in values:
-            count += self._walk(value) if type(value) in _CONTAINERS else 1
-        return count
+            if type(value) in _CONTAINERS:
+                self._walk(value, ends)
+            else:
+                ends.append(value)
 
 
 _CONTAINERS = frozenset([dict, list, tuple])

@@ -169,6 +169,16 @@ class MemoryOrder(support.Case):
             with self.assertRaisesRegex(dlckpt.StateError, "order"):
                 codec.decode(stored, None)
 
+    def test_an_order_of_fewer_dimensions_than_the_tensor_has_is_refused(self):
+        with dlckpt.attach(dir=self.dir, anchor={"x": np.asfortranarray(np.ones((2, 3, 400)))}, final_save=False) as job:
+            job.save()
+        with dlckpt.open(self.dir) as checkpoint:
+            reference = checkpoint._state()["objects"]["anchor"]["x"]
+            self.assertEqual(reference["layout"], [2, 1, 0])
+            reference.update(shape=[2, 3], layout=[0, 1])  # an array of 6 elements, into which 2400 would be read
+            with self.assertRaisesRegex(dlckpt.StateError, "3 dimensions"):
+                checkpoint.state("anchor")
+
 
 if __name__ == "__main__":
     support.main(needs=("numpy",))

@@ -224,7 +224,7 @@ def _decode_tagged(value: Dict[str, Any], source: Source, depth: int) -> Any:
     if tag == "array":
         try:
             return arrays.from_bytes(value["kind"], value["dtype"], tuple(value["shape"]), base64.b64decode(content),
-                                     value.get("order") == "big", memory_order(value))
+                                     value.get("order") == "big", memory_order(value, len(value["shape"])))
         except Exception as error:
             if not is_of_device(error):
                 raise
@@ -272,14 +272,15 @@ def _counter(pairs: List[Tuple[Any, Any]]) -> "Counter[Any]":
     return Counter(dict(pairs))
 
 
-def memory_order(reference: Dict[str, Any]) -> Optional[List[int]]:
-    """The order in memory of the array that a reference means (arrays.memory_order). StateError if it is none."""
+def memory_order(reference: Dict[str, Any], dimensions: int) -> Optional[List[int]]:
+    """The order in memory of the array that a reference means (arrays.memory_order), and that has so many dimensions; None for C order, and
+    where the checkpoint does not say it, as older ones. StateError if it is not an order of these dimensions."""
     order = reference.get("layout")
     if order is None:
         return None
-    if not isinstance(order, list) or not all(type(dim) is int for dim in order) or sorted(order) != list(range(len(reference["shape"]))):
+    if not isinstance(order, list) or not all(type(dim) is int for dim in order) or sorted(order) != list(range(dimensions)):
         raise StateError("the checkpoint says of an array of %d dimensions that their order in memory is %s" %
-                         (len(reference["shape"]), printable(repr(order)[:80])))
+                         (dimensions, printable(repr(order)[:80])))
     return order
 
 

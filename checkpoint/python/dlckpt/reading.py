@@ -139,7 +139,7 @@ class Checkpoint(Mapping[str, Any]):
             path = reference["path"]
             if path not in loaded:  # tied weights stay tied
                 loaded[path] = self._new(self.info(path), reference["kind"], None, None, reference.get("order") == "big",
-                                         codec.memory_order(reference))
+                                         codec.memory_order(reference, len(self.info(path).shape)))
             return loaded[path]
 
         return codec.decode(record["objects"][name], source)

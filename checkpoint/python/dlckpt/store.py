@@ -401,7 +401,7 @@ class Store:
             raise MismatchError("%s: the checkpoint holds it divided over learners; the program must present a dlckpt.Shard of "
                                 "its part (%s of %s) before the restore" % (path, reference["dtype"], list(shape)))
         return arrays.empty(reference["kind"], reference["dtype"], shape, reference.get("order") == "big",
-                            codec.memory_order(reference))
+                            codec.memory_order(reference, len(shape)))
 
     def _decode(self, shared: Dict[str, Any], own: Optional[Dict[str, Any]], restored: Dict[str, Any],
                 skipped: Set[str]) -> "_Trees":

@@ -87,9 +87,10 @@ Status Reader::pick(const Candidates& candidates) {
     DL_TRY_ASSIGN(const std::vector<CheckpointName> names, candidates(gone));
     std::optional<CheckpointName> gone_now;
     Status picked = pick_of(names, &gone_now);
-    // If one was removed, its job has a newer one now. But a name that leads nowhere (a symbolic link) stays.
+    // If one was removed, its job has a newer one now. But a name that leads nowhere (a symbolic link) stays; then the
+    // others count, be they good or damaged.
     const bool again = gone && gone_now && gone->save_id == gone_now->save_id;
-    if (!gone_now || (picked && again)) return picked;
+    if (!gone_now || (again && (picked || picked.error().code != Errc::kNotFound))) return picked;
     gone = gone_now;
   }
   return gone_error(*io_, dir_, *gone);

@@ -5,6 +5,7 @@
 
 #include "checkpoint/read/reader.h"
 #include "checkpoint/store/retire.h"
+#include "common/base/parse.h"
 #include "tests/unit/checkpoint_faulty_io.h"
 #include "tests/unit/checkpoint_support.h"
 
@@ -76,6 +77,7 @@ Status read_it(Io& io, const std::string& dir, std::optional<int64_t> step, std:
 TEST(Vanished, AReaderTakesANewerOneOrSaysThatItWasRemoved) {
   for (int at = 0;; ++at) {
     SCOPED_TRACE(at);
+    ASSERT_LT(at, 1000);
     const TempDir dir;
     ASSERT_TRUE(save_pattern(dir.path(), 1));
     RetiringIo io(dir.path(), at, 1);
@@ -90,7 +92,6 @@ TEST(Vanished, AReaderTakesANewerOneOrSaysThatItWasRemoved) {
           << outcome.error().text;
     }
     if (!io.retired()) break;
-    ASSERT_LT(at, 1000);
   }
 }
 
@@ -105,6 +106,7 @@ TEST(Vanished, AJobThatRetiresFasterThanAnybodyReadsIsFollowedForAWhile) {
 TEST(Vanished, AStepThatWasAskedForIsSaidToBeRemoved) {
   for (int at = 1;; ++at) {
     SCOPED_TRACE(at);
+    ASSERT_LT(at, 1000);
     const TempDir dir;
     ASSERT_TRUE(save_pattern(dir.path(), 1));
     RetiringIo io(dir.path(), at, 1);
@@ -122,6 +124,7 @@ TEST(Vanished, AStepThatWasAskedForIsSaidToBeRemoved) {
 TEST(Vanished, ASurveyForRetentionDoesNotCallItDamaged) {
   for (int at = 0;; ++at) {
     SCOPED_TRACE(at);
+    ASSERT_LT(at, 1000);
     const TempDir dir;
     ASSERT_TRUE(save_pattern(dir.path(), 1));
     RetiringIo io(dir.path(), at, 1);
@@ -130,6 +133,21 @@ TEST(Vanished, ASurveyForRetentionDoesNotCallItDamaged) {
     for (const CheckpointFacts& facts : *found) EXPECT_TRUE(facts.intact) << facts.name.step;
     if (!io.retired()) break;
   }
+}
+
+TEST(Vanished, ANameThatLeadsNowhereHidesNoDamage) {
+  const TempDir dir;
+  ASSERT_TRUE(save_pattern(dir.path(), 1));
+  const std::string damaged = newest_path(dir.path());
+  ASSERT_TRUE(save_pattern(dir.path(), 2));
+  const std::string newest = newest_path(dir.path());
+  fs::remove_all(newest);
+  fs::create_symlink(dir.path() + "/nowhere", newest);
+  EXPECT_TRUE(Reader::open(posix_io(), dir.path(), std::nullopt));
+  fs::remove(damaged + "/MANIFEST.json");
+  const auto opened = Reader::open(posix_io(), dir.path(), std::nullopt);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::kCorrupt) << opened.error().text;
 }
 
 TEST(Vanished, WhatIsThereAndCannotBeReadStaysDamaged) {

@@ -65,7 +65,7 @@ def of_cpp(text: str) -> Found:
 def of_python(text: str) -> Found:
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if not isinstance(node, (ast.Assign, ast.Expr, ast.Raise, ast.Return)):
+        if not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Raise, ast.Return)):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue  # the text that describes a function

@@ -29,6 +29,8 @@ no full stop|return Error{Errc::kInvalid, "the value 7 is out of range; allowed:
 what is allowed|return Error{Errc::kInvalid, "op: " + std::to_string(op) + " is out of range"};
 what is allowed|return Error{Errc::kInvalid, "mode: " + std::to_string(mode) + " is unknown"};
 END
+printf 'problems += ["bad value"]\nwords: list = ["bad value"]\n' >"$place/bad.py"
+check "messages that a Python file adds to others are found, too" "$([ "$(python3 "$messages" "$place/bad.py" | wc -l)" = 2 ] || echo "not both")"
 cat >"$place/good.cpp" <<'END'
 return Error{Errc::kInvalid, "'" + text + "' is not a number of learners; allowed: 1 to 4096; for example --dl-learners=4"};
 return Error{Errc::kInvalid, fmt::format("op: {} is out of range; allowed: 0 to {}", op, most)};

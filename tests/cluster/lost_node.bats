@@ -38,9 +38,11 @@ went_on() {
   [ -z "$(find . -name '*resize*')" ]
   dl_sandbox node heal n2
   wait_for 10 "no learner is left on any node" no_learner
-  run on_node n2 find /dev/shm -name 'dl-progress-*'
-  [ "$status" -eq 0 ]
-  [ -z "$output" ]
+  wait_for 10 "no progress page is left on n2" no_page_on_n2
+}
+no_page_on_n2() {
+  local pages
+  pages=$(on_node n2 find /dev/shm -name 'dl-progress-*') && [ -z "$pages" ]
 }
 
 # bats test_tags=versions

@@ -53,8 +53,8 @@ teardown() { hostile_end; }
   wait_state "$own" RUNNING 1
   wait_file metrics.prom 'dl_reclaims_total\{what="put_back"\} 2' 5
   wait_file metrics.prom 'dl_reclaims_total\{what="ended"\} 2' 5
-  # Prometheus' own tool (packaging/install-packages metrics) has no word to say, where it is installed.
-  if command -v promtool >/dev/null; then promtool check metrics <metrics.prom; fi
+  # Prometheus' own tool has no word to say, where it is to be had.
+  if promtool=$("$top_srcdir/packaging/install-promtool"); then "$promtool" check metrics <metrics.prom; fi
   # Own and claim run on; the daemon that one of them left behind does not.
   (($(own_pgrep -x sleep -u "$(some_user)" | wc -l) <= 2))
 }

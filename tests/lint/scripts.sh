@@ -21,10 +21,16 @@ fi
 findings=$(project_files | grep '\.bats$' |
   xargs grep -nE '^ *(\[ .* \]|\[\[ .* \]\]|\(\(.*\)\)) && (\[|\(\().*(\]|\)\))$' /dev/null | grep -vF ' || ')
 check "no line of a bats file holds two conditions with && between them" "$findings"
-if command -v promtool >/dev/null; then
-  check "the alert rules for Prometheus pass promtool" "$(said=$(promtool check rules packaging/prometheus/slurm-dl.rules.yml 2>&1) || echo "$said")"
+rules=packaging/prometheus/slurm-dl.rules
+if promtool=$(packaging/install-promtool 2>/dev/null); then
+  check "the alert rules for Prometheus pass promtool" "$(said=$("$promtool" check rules --lint-fatal $rules.yml 2>&1) || echo "$said")"
+  check "each alert fires when it should, and not before" "$(said=$("$promtool" test rules $rules.test.yml 2>&1) || echo "$said")"
+  findings=$(grep -oP '(?<=alert: )\w+' $rules.yml | while read -r alert; do
+    [ "$(grep -c "alertname: $alert\b" $rules.test.yml)" -ge 2 ] || echo "$alert has no test in $rules.test.yml"
+  done)
+  check "each alert has a test in which it fires and one in which it does not" "$findings"
 else
-  skip "the alert rules for Prometheus pass promtool" "promtool is not installed (packaging/install-packages metrics)"
+  skip "the alert rules for Prometheus pass promtool" "$(packaging/install-promtool 2>&1 >/dev/null)"
 fi
 findings=$(project_files | grep '\.py$' | while read -r f; do
   /usr/bin/env python3 -c 'import ast,sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$f" 2>&1

@@ -13,7 +13,7 @@ namespace {
 // Of so many states on the disk one is judged. AddressSanitizer makes each take twenty times as long and looks at the
 // code, not at the states, which the plain build judges all.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr int kJudgeOneOf = 8;
+constexpr int kJudgeOneOf = 24;
 #else
 constexpr int kJudgeOneOf = 1;
 #endif

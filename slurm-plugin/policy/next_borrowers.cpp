@@ -125,7 +125,7 @@ class Finder {
     // Claims come before borrowers, and then hold what their tenant does not lend any more.
     for (const Waiting& waiting : decision_.waiting) {
       const Job& job = state_.jobs[waiting.job];
-      if (job.tier == Tier::kBorrow || waiting.reason != Reason::kNoPlace) continue;
+      if (job.tier == Tier::kBorrow || (waiting.reason != Reason::kNoPlace && !waits_for_victims(waiting))) continue;
       const int type = ledger_type(job);
       if (ledger_.fits_own(job.tenant, type, waiting.asked)) ledger_.add(job.tenant, type, waiting.asked, Charge::kOwn);
     }
@@ -140,13 +140,26 @@ class Finder {
     }
   }
 
-  // Types of which GPUs that come free are not for whoever fits.
+  // Types of which GPUs that come free are not for whoever fits. A claim that fits wherever any borrower does keeps
+  // none: it has the higher rank, so what comes free goes to it first.
   std::set<int> kept_types() const {
     std::set<int> kept;
-    for (const Waiting& waiting : decision_.waiting)
-      if (waiting.reason == Reason::kVictimsLeaving || waiting.reason == Reason::kVictimsProtected || waiting.kept_for)
-        kept.insert(state_.jobs[waiting.job].type);
+    for (const Waiting& waiting : decision_.waiting) {
+      const Job& job = state_.jobs[waiting.job];
+      const bool first =
+          waits_for_victims(waiting) && !waiting.lent && !job.elastic() && fits_where_all_do(kind_of(job));
+      if (!first && (waiting.kept_for || waits_for_victims(waiting))) kept.insert(job.type);
+    }
     return kept;
+  }
+  static bool waits_for_victims(const Waiting& waiting) {
+    return waiting.reason == Reason::kVictimsLeaving || waiting.reason == Reason::kVictimsProtected;
+  }
+  bool fits_where_all_do(const Kind& one) const {
+    return std::all_of(kinds_.begin(), kinds_.end(), [&](const auto& kind) {
+      const bool apart = one.type != kAnyType && kind.first.type != kAnyType && one.type != kind.first.type;
+      return apart || fits_where(one, kind.first);
+    });
   }
 
   void find_kinds() {

@@ -65,14 +65,34 @@ TEST(NextBorrowersTest, NobodyIsNextWhereFewGatesAreMissing) {
   EXPECT_TRUE(next_of(wanted(state, decide(state))).empty()) << "whose gates are unknown";
 }
 
-TEST(NextBorrowersTest, NobodyIsNextWhereAClaimWaitsForVictims) {
+TEST(NextBorrowersTest, NobodyIsNextWhereAClaimWaitsThatNeedsMoreRoomThanABorrower) {
   ClusterState state = full(500);
-  state.tenants[1].quota.by_type = {2};
-  state.jobs[0].min_run_s = 600;
+  add_tenant(&state, "d", 2);
+  add_job(&state, 3, 2);
   for (int i = 0; i < 4; ++i) state.jobs[i].min_run_s = 600;
   const std::vector<Wanted> wants = wanted_with_no_gates(state);
   EXPECT_TRUE(next_of(wants).empty());
   for (const Wanted& its : wants) EXPECT_FALSE(its.gate_can_wait);
+}
+
+// Else each claim of a tenant's small jobs had the gates of the whole queue set at once.
+TEST(NextBorrowersTest, ClaimsThatFitWhereverABorrowerDoesComeBeforeTheNext) {
+  ClusterState state = full(500);
+  state.tenants[1].quota.by_type = {2};
+  for (int i = 0; i < 4; ++i) state.jobs[i].min_run_s = 600;
+  const Decision decision = decide(state);
+  const std::vector<Wanted> wants = wanted(state, decision, std::vector<HeldBack>(state.jobs.size()));
+  const std::vector<int> next = next_of(wants);
+  ASSERT_EQ(next.size(), 8U);
+  int claims = 0;
+  for (const Waiting& waiting : decision.waiting) {
+    if (waiting.reason != Reason::kVictimsProtected) continue;
+    ++claims;
+    EXPECT_TRUE(wants[waiting.job].open);
+    EXPECT_GT(wants[waiting.job].rank.value_or(0), kNextRank);
+    EXPECT_EQ(std::count(next.begin(), next.end(), waiting.job), 0);
+  }
+  EXPECT_EQ(claims, 2);
 }
 
 // Each job is compared with each size: 10,000 sizes took a second.

@@ -41,6 +41,30 @@ check "dl-job-directory(5) names the version" "$(version=$(sed -nE 's/^constexpr
 check "dlpolicyd(8) lists each metric and no other" "$(diff <(grep -oE '"(dl|trainer)_[a-z_]+"' slurm-plugin/policyd/metrics.cpp | tr -d '"' | sort -u) \
   <(sed -nE '/^\.SH METRICS$/,/^\.SH SIGNALS$/s/^\.BR? ((dl|trainer)_[a-z_]+)( .*)?$/\1/p' man/dlpolicyd.8.in | sort))"
 
+# "To add a subcommand" of CONTRIBUTING.md: the files that its table names are there, and each subcommand has its part in them. (Man pages,
+# completions and tests: options.sh.)
+table=$(sed -n '/^## To add a subcommand$/,/^## To add a flag/p' CONTRIBUTING.md | grep -E '^\| (the|its) ')
+for column in 3 4 5; do
+  # shellcheck disable=SC2016  # the quotes are Markdown's
+  mapfile -t files < <(cut -d'|' -f$column <<<"$table" | grep -oE '`[^`]+`' | tr -d '`')
+  folder=$(dirname "${files[0]}") row=${files[2]} build=${files[3]}
+  mapfile -t functions < <(grep -oE '\badd_[a-z]+(\}|\(&line)' "$row" | grep -oE 'add_[a-z]+')
+  findings=$([ ${#functions[@]} -gt 5 ] || echo "$row has no rows")
+  for file in "${files[@]:1}"; do [ -e "$file" ] || findings+=$'\n'"there is no $file"; done
+  for function in "${functions[@]}"; do
+    source=$(grep -lE "^(Run|void) $function\(CommandLine" "$folder"/*.cpp)
+    [ -n "$source" ] || findings+=$'\n'"no file of $folder has $function()"
+    grep -qE "^(Run|void) $function\(CommandLine" "$folder"/*.h || findings+=$'\n'"no header of $folder declares $function()"
+    grep -qF "/${source##*/}" "$build" || findings+=$'\n'"$build does not name $source"
+  done
+  check "CONTRIBUTING.md names the files of a subcommand in $folder, and each subcommand is in them" "$findings"
+done
+# shellcheck disable=SC2016  # the quotes are Markdown's
+check "the files of this tree that CONTRIBUTING.md names are there" "$(
+  grep -oE '`(checkpoint|common|frameworks|launcher|man|packaging|slurm-plugin|tests)/[A-Za-z0-9_./-]*`' CONTRIBUTING.md | tr -d '`' | sort -u |
+    while read -r f; do [[ $f == *NAME* || $f == launcher/common || -e $f || -e $f.h ]] || echo "there is no $f"; done
+)"
+
 # CONTRIBUTING.md has figures of the tree, which a script writes.
 name="the figures in CONTRIBUTING.md are those of the tree, within a tenth"
 if [ -e .git ]; then check "$name" "$(packaging/count-lines --check 2>&1)"; else skip "$name" "this is a tarball: git does not tell which files there are"; fi

@@ -144,9 +144,9 @@ typedef struct dlckpt_options {
   size_t struct_size;   /* sizeof(dlckpt_options): lets the struct grow */
   const char* dir;      /* checkpoint directory. Else DL_CHECKPOINT_DIR, else the path in DL_CHECKPOINT, else
                            CHECKPOINT_DIR. Created if missing (its parent must exist). */
-  int rank, world_size; /* world_size 0: from DL_RANK/DL_WORLD_SIZE, else RANK/WORLD_SIZE, else
-                           OMPI_COMM_WORLD_RANK/_SIZE, else PMIX_RANK with SLURM_NTASKS, else
-                           SLURM_PROCID/SLURM_STEP_NUM_TASKS, else 0 of 1 */
+  int rank, world_size; /* world_size 0: from DL_ROLE_RANK/DL_ROLE_SIZE (which do not count parameter servers), else
+                           DL_RANK/DL_WORLD_SIZE, else RANK/WORLD_SIZE, else OMPI_COMM_WORLD_RANK/_SIZE, else PMIX_RANK
+                           with SLURM_NTASKS, else SLURM_PROCID/SLURM_STEP_NUM_TASKS, else 0 of 1 */
   const char* run_id;   /* the same on all ranks, different for each start of the job. Else DL_RUN_ID, else made up
                            if world_size is 1, else TORCHELASTIC_RUN_ID with MASTER_ADDR and MASTER_PORT, else the ids
                            of Slurm's job and job step, else an error */

@@ -25,7 +25,7 @@ std::string installed_python_folder() {
 
 void drop_launcher_variables(Environment* inherited) {
   for (const char* name : {env::kControl, env::kSecret, env::kControlRank, env::kHoldPorts, env::kPmixServer,
-                           env::kLease, env::kProgress, env::kMayRequeue})
+                           env::kLease, env::kProgress, env::kMetricsFile, env::kMayRequeue})
     inherited->erase(name);
 }
 

@@ -51,6 +51,8 @@ constexpr const char* kJobDir = "DL_JOB_DIR";     // absolute path of the job di
 constexpr const char* kAttempt = "DL_ATTEMPT";    // 1-based count of starts of this job's learners
 constexpr const char* kRunId = "DL_RUN_ID";       // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]
 constexpr const char* kProgress = "DL_PROGRESS";  // path of the progress page (progress_page.h)
+// Absolute path of the file to which dl.metric() and dl_metric() append. Learner 0 alone has it.
+constexpr const char* kMetricsFile = "DL_METRICS_FILE";
 constexpr const char* kCheckpointDir = "DL_CHECKPOINT_DIR";  // absolute path, without the options
 constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of dlrun's lease on the checkpoint directory
 

@@ -94,6 +94,7 @@ Result<Environment> learner_environment(const supervise::Start& start, const std
   if (start.narrowed) narrow_gpus(start.gpus, &environment);
   Environment known = start.forced;
   if (!progress_path.empty()) known.emplace(env::kProgress, progress_path);
+  if (!start.values.empty()) known.emplace(env::kMetricsFile, start.values);
   LearnerRecipe recipe;
   recipe.version = &start.environment;
   recipe.families = &start.families;

@@ -13,7 +13,8 @@
 namespace dl::agent {
 
 // The environment of a learner: that of the agent without the variables that dlrun sets for agents, with the variables
-// of the families added (what the user set stays) and the path of the progress page.
+// of the families added (what the user set stays), the path of the progress page and, of learner 0, that of its file of
+// metrics.
 Result<Environment> learner_environment(const supervise::Start& start, const std::string& progress_path);
 
 // The argument vector: the command, run by sh if the framework has to be activated first.

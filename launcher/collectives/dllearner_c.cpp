@@ -244,6 +244,8 @@ const char* dllearner_result_name(int result) {
       return "DLLEARNER_E_STATE";
     case DLLEARNER_E_INTERNAL:
       return "DLLEARNER_E_INTERNAL";
+    case DLLEARNER_E_IO:
+      return "DLLEARNER_E_IO";
     default:
       return "unknown";
   }

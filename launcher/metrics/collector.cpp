@@ -2,8 +2,11 @@
 #include "launcher/metrics/collector.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "common/base/awake_clock.h"
+#include "launcher/metrics/emetrics.h"
 
 namespace dl::metrics {
 namespace {
@@ -11,6 +14,9 @@ namespace {
 constexpr size_t kMostRead = 256 << 10;  // in one go: what it tells fits into a frame
 // Positions of sources in the series; names with a '#' are no files.
 constexpr const char* kLog = "#log";
+constexpr const char* kValues = "#values";
+constexpr const char* kEmetrics = "#emetrics";
+constexpr std::string_view kTold = "#told ";  // and a name that the learner reports itself
 constexpr const char* kEpoch = "#epoch";
 constexpr const char* kBatches = "#batches";
 constexpr const char* kCounted = "#counted";
@@ -20,12 +26,26 @@ int64_t known(const SeriesWriter& writer, const char* name) {
   return found == writer.positions().end() ? 0 : static_cast<int64_t>(found->second);
 }
 
+// Of a value, whatever the case of its letters: the log's names are in lower case.
+std::string name_told(const Found& one) {
+  std::string name = one.group + " " + one.name;
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return name;
+}
+
 }  // namespace
 
 Status Collector::open() {
   DL_TRY(writer_.open(options_.series));
   if (!options_.progress.empty()) progress_.open(options_.progress);
   log_ = LineFile(options_.log, static_cast<uint64_t>(known(writer_, kLog)), kLongestMetricLine, true);
+  for (const auto& [path, position] : {std::pair{options_.values, kValues}, std::pair{options_.emetrics, kEmetrics}})
+    if (!path.empty())
+      records_.push_back(
+          {path, position, LineFile(path, static_cast<uint64_t>(known(writer_, position)), kLongestRecord, false)});
+  for (const auto& [name, there] : writer_.positions())
+    if (name.compare(0, kTold.size(), kTold) == 0) told_.insert(name.substr(kTold.size()));
   usual_.epoch = known(writer_, kEpoch);
   usual_.batches = known(writer_, kBatches);
   usual_.counted = known(writer_, kCounted) - 1;
@@ -43,11 +63,48 @@ void Collector::add(std::vector<Found>* found) {
   found->clear();
 }
 
+void Collector::add_from_log(std::vector<Found>* found) {
+  if (!told_.empty())
+    found->erase(
+        std::remove_if(found->begin(), found->end(), [&](const Found& one) { return told_.count(name_told(one)) > 0; }),
+        found->end());
+  add(found);
+}
+
+void Collector::take_record(const std::string& path, std::string_view line) {
+  std::vector<Found> found;
+  const auto left_out = read_emetrics(line, &found);
+  if (!left_out) return writer_.note("lines that are no records of metrics were passed over: " + path);
+  if (*left_out > 0)
+    writer_.note("values that the program reported are missing, because its file could not be written, or not quickly");
+  for (const Found& one : found) {
+    if (told_.size() >= kMostSeries) break;
+    std::string name = name_told(one);
+    if (!told_.insert(name).second) continue;
+    writer_.position(std::string(kTold).append(name), 1);
+  }
+  add(&found);
+}
+
+bool Collector::read_records() {
+  bool more = false;
+  for (Records& records : records_) {
+    const auto any = records.file.read(kMostRead, [&](std::string_view line) { take_record(records.path, line); });
+    if (!any) {
+      writer_.note("the values that the program reported could not be read: " + any.error().text);
+      continue;
+    }
+    writer_.position(records.position, records.file.position());
+    more = more || *any;
+  }
+  return more;
+}
+
 bool Collector::read_log() {
   std::vector<Found> found;
   const auto take = [&](std::string_view line) {
     usual_.read(line, &found);
-    add(&found);
+    add_from_log(&found);
   };
   const auto any = log_.read(kMostRead, take);
   if (!any) {
@@ -81,17 +138,23 @@ void Collector::flush() {
 bool Collector::look(int64_t now_ms) {
   now_ms_ = now_ms;
   look_at_page(false);
-  const bool more = read_log();
+  // First what the program says itself, so that what it prints alike is known as such.
+  const bool more_values = read_records();
+  const bool more_log = read_log();
   flush();
-  return more;
+  return more_values || more_log;
 }
 
 void Collector::finish(int64_t now_ms, int64_t deadline_ms) {
   while (look(now_ms) && awake_ms() < deadline_ms) continue;
+  for (Records& records : records_) {
+    records.file.finish([&](std::string_view line) { take_record(records.path, line); });
+    writer_.position(records.position, records.file.position());
+  }
   std::vector<Found> found;
   log_.finish([&](std::string_view line) {
     usual_.read(line, &found);
-    add(&found);
+    add_from_log(&found);
   });
   writer_.position(kLog, log_.position());
   look_at_page(true);

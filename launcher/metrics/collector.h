@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -20,6 +22,8 @@ namespace dl::metrics {
 struct CollectorOptions {
   std::string series;    // the file that it writes
   std::string log;       // the learner's log
+  std::string values;    // the file of records (emetrics.h) to which the learner itself reports; may be empty
+  std::string emetrics;  // another one, where FfDL's programs write theirs; may be empty
   std::string progress;  // path of the progress page; may be empty
   int64_t batch = 0;     // samples of a train step; 0: unknown
 };
@@ -37,7 +41,11 @@ class Collector {
 
  private:
   void add(std::vector<Found>* found);
+  // Values of a name that the learner has reported itself are not taken from its log, too.
+  void add_from_log(std::vector<Found>* found);
+  void take_record(const std::string& path, std::string_view line);
   bool read_log();
+  bool read_records();
   void look_at_page(bool last);
   void flush();
 
@@ -47,6 +55,13 @@ class Collector {
   PageView page_;
   Rates rates_;
   LineFile log_;
+  struct Records {
+    std::string path;
+    const char* position;  // its name in the series
+    LineFile file;
+  };
+  std::vector<Records> records_;
+  std::set<std::string> told_;  // names that the learner reports itself
   UsualLines usual_;
   int64_t now_ms_ = 0;
 };

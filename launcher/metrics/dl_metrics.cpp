@@ -51,6 +51,10 @@ Result<CollectorOptions> options_of(int argc, char** argv) {
       options.series = value;
     } else if (name == "log") {
       options.log = value;
+    } else if (name == "values") {
+      options.values = value;
+    } else if (name == "emetrics") {
+      options.emetrics = value;
     } else if (name == "progress") {
       options.progress = value;
     } else if (name == "batch") {

@@ -200,6 +200,7 @@ std::map<std::string, std::string> found_later(const LaunchPlan& plan, const Run
     const auto there = now.find(name);
     if (there == now.end() || there->second != value) later.emplace(name, in_words(name, plan));
   }
+  later[env::kMetricsFile] = "of rank 0 alone: the file to which it reports its metrics";
   later[env::kProgress] = "the page by which it tells its agent how far it is";
   if (plan.checkpoint) later[env::kLease] = "dlrun's lease on the checkpoint directory";
   if (!plan.pmix_server.empty()) later["PMIX_*"] = "where the PMIx server of its node is";

@@ -122,6 +122,7 @@ struct Start {
   uint64_t log_limit = 0;      // bytes of the log that are kept; 0: all
   int64_t log_look_ms = 0;     // how often to say how long the log is; 0: never
   std::string series;          // absolute path of its series of metrics; empty: none are recorded
+  std::string values;          // absolute path of the file to which it reports values itself; empty: nowhere
   int64_t gpu_look_ms = 0;     // how often to look at how much its GPUs are used; 0: never
   int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
   bool serves = false;         // LaunchPlan::serves(): the learner ignores SIGTERM from its start

@@ -38,6 +38,9 @@ class JobDir {
   std::string learner_series(int attempt, int rank) const {
     return attempt_metrics(attempt) + "/learner-" + std::to_string(rank) + ".series";
   }
+  std::string learner_values(int attempt, int rank) const {
+    return attempt_metrics(attempt) + "/learner-" + std::to_string(rank) + ".jsonl";
+  }
   std::string learner_log(int attempt, int rank) const {
     return attempt_logs(attempt) + "/learner-" + std::to_string(rank) + ".log";
   }

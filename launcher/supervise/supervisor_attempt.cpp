@@ -168,7 +168,10 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     start.log_limit = site_.log_limit;
     start.log_look_ms = logs::index_interval_ms(static_cast<size_t>(plan().world_size()));
     // Learner 0 speaks for all: what each of a thousand learners prints alike is kept once.
-    if (rank == 0 && !plan().serves(rank)) start.series = dir_.learner_series(attempts_, rank);
+    if (rank == 0 && !plan().serves(rank)) {
+      start.series = dir_.learner_series(attempts_, rank);
+      start.values = dir_.learner_values(attempts_, rank);
+    }
     start.gpu_look_ms = gpu_look_ms();
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is the work of a learner that serves
     // Nobody is at the debuggers of the other learners: a breakpoint() would end those learners, and with them the run.

@@ -86,3 +86,99 @@ run_job() { "$dlrun" -f generic --job-dir "$PWD/$1" -- sh -c "$2" >"out-$1.txt" 
   run -3 "$dlctl" metrics a
   contains "$output" '^dlctl metrics: no metrics can be shown: metrics/attempt-1/learner-0.series: these are no series of metrics$'
 }
+
+# reports FILE: a training in Python that reports by dl.metric(), without checkpoints.
+reports() {
+  cat >"$1" <<'PY'
+import os, sys
+import dl
+begin, end, loss = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+for step in range(begin, end, 10):
+    dl.metric(loss=loss, step=step)
+    print(f"step {step}: loss={loss:.1f} lr=0.01", flush=True)
+dl.metric({"acc@1": loss / 2}, step=end - 10, group="validate")
+PY
+}
+
+@test "what a Python program reports by dl.metric() is there without checkpoints, and what it prints alike is not there twice" {
+  reports train.py
+  "$dlrun" -f generic -n 2 --job-dir "$PWD/a" -- env PYTHONPATH="$top_srcdir/launcher/python" python3 "$PWD/train.py" 0 40 0.8125 >out.txt 2>&1 || { cat out.txt >&2; false; }
+  run jq -c '.jobs[0].series[] | [.group, .name, .step, .value]' <("$dlctl" metrics --json a)
+  [ "${lines[0]}" = '["train","loss",[0,10,20,30],[0.8125,0.8125,0.8125,0.8125]]' ] || { echo "$output" >&2; false; }
+  [[ $output == *'["validate","acc@1",[30],[0.40625]]'* ]]
+  [ "$(wc -l <a/metrics/attempt-1/learner-0.jsonl)" -eq 5 ]
+  [ ! -e a/metrics/attempt-1/learner-1.jsonl ]
+}
+
+@test "reported values of a training that went on from an earlier step are replaced" {
+  reports train.py
+  for arguments in '0 40 0.9' '20 50 0.5'; do
+    # shellcheck disable=SC2086  # three words
+    "$dlrun" -f generic --job-dir "$PWD/a" -- env PYTHONPATH="$top_srcdir/launcher/python" python3 "$PWD/train.py" $arguments >out.txt 2>&1 || { cat out.txt >&2; false; }
+  done
+  run jq -c '.jobs[0].series[] | select(.name == "loss") | [.step, .value, .attempt]' <("$dlctl" metrics --json a)
+  [ "$output" = '[[0,10,20,30,40],[0.9,0.9,0.5,0.5,0.5],[1,1,2,2,2]]' ]
+  run jq -c '.jobs[0].series[] | select(.name == "loss") | .superseded' <("$dlctl" metrics --json --all a)
+  [ "$output" = '[false,false,true,true,false,false,false]' ]
+}
+
+@test "outside of a job dl.metric() does nothing" {
+  reports train.py
+  run env PYTHONPATH="$top_srcdir/launcher/python" python3 train.py 0 10 0.5
+  [ "$status" -eq 0 ]
+  [ "$output" = 'step 0: loss=0.5 lr=0.01' ]
+}
+
+@test "programs in C and C++ report by dl_metric(), without MPI being started" {
+  local flags=(-Wall -Wextra -Werror -I"$top_srcdir/launcher/collectives/include" -L"$top_builddir/launcher/collectives/.libs" -ldllearner
+    "-Wl,-rpath,$top_builddir/launcher/collectives/.libs")
+  cat >one.c <<'C'
+#include <dllearner.h>
+#include <stdio.h>
+int main(void) {
+  const dl_metric_value values[] = {{"loss", 0.25}, {"accuracy", 0.5}};
+  for (int step = 0; step < 3; ++step)
+    if (dl_metric(values, 2, step, DL_METRIC_TRAIN) != DLLEARNER_OK) return 1;
+  if (dl_metric(values, 2, -7, DL_METRIC_TRAIN) != DLLEARNER_E_INVALID) return 2;
+  puts(dllearner_error());
+  return 0;
+}
+C
+  cat >two.cpp <<'C'
+#include <dllearner.h>
+int main() {
+  const double loss = 0.125;
+  return dl_metric({{"loss", loss}, {"f1", 0.5}}, 7, DL_METRIC_VALIDATE) + dl_metric({{"lr", 0.01}}, 7);
+}
+C
+  "${CC:-gcc}" -std=c99 one.c "${flags[@]}" -o one
+  "${CXX:-g++}" -std=c++17 two.cpp "${flags[@]}" -o two
+  run ./one
+  [ "$status" -eq 0 ]
+  [ "$output" = 'step: -7 is no train step; allowed: 0 to 1000000000000, or DL_METRIC_NO_STEP' ]
+  run_job a "$PWD/one && $PWD/two"
+  run "$dlctl" metrics a
+  contains "$output" '^loss +train +3 +2 +0.25 '
+  contains "$output" '^accuracy +train +3 +2 +0.5 '
+  contains "$output" '^loss +validate +1 +7 +0.125 '
+  contains "$output" '^lr +train +1 +7 +0.01 '
+}
+
+@test "FfDL's programs, which write evaluation-metrics.txt into LOG_DIR, are understood" {
+  cat >train.py <<'PY'
+import json, os
+with open(os.path.join(os.environ["LOG_DIR"], "evaluation-metrics.txt"), "a") as file:
+    for step in range(1, 4):
+        for group, values in (("train", {"cost": 1 / step}), ("test", {"accuracy": step / 4, "name": "digits"})):
+            file.write(json.dumps({"meta": {"training_id": os.environ["TRAINING_ID"], "time": 1789000000000 + step, "rindex": step}, "grouplabel": group,
+                                   "etimes": {"iteration": {"type": 2, "value": str(step)}, "time_stamp": {"value": "2026-11-27"}},
+                                   "values": {name: {"type": 3, "value": str(value)} for name, value in values.items()}}) + "\n")
+        file.flush()
+PY
+  "$dlrun" -f pytorch --job-dir "$PWD/a" -- python3 "$PWD/train.py" >out.txt 2>&1 || { cat out.txt >&2; false; }
+  run "$dlctl" metrics a
+  contains "$output" '^cost +train +3 +3 +0.333333 '
+  contains "$output" '^accuracy +test +3 +3 +0.75 +0.25 at 1 +0.75 at 3$'
+  run jq -c '.jobs[0].series[] | select(.name == "cost") | .time_ms' <("$dlctl" metrics --json a)
+  [ "$output" = '[1789000000001,1789000000002,1789000000003]' ]
+}

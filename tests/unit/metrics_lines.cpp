@@ -165,7 +165,7 @@ TEST(UsualLinesTest, AnyBytesAreBorne) {
 class CollectorTest : public MetricsFolder {
  protected:
   void collect(bool finish = true) {
-    Collector collector({path(), path("log"), "", 0});
+    Collector collector({path(), path("log"), "", "", "", 0});
     ASSERT_TRUE(collector.open());
     while (collector.look(1000)) continue;
     if (finish) collector.finish(1000, awake_ms() + 1000);

@@ -45,12 +45,15 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __cplusplus
+#include <initializer_list>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define DLLEARNER_API_VERSION 2 /* 2: functions return dllearner_result; the ABI is that of 1 */
+#define DLLEARNER_API_VERSION 3 /* 3: dl_metric. 2: functions return dllearner_result; the ABI is that of 1 */
 
 typedef struct dllearner_ctx dllearner_ctx;         /* opaque; owned by the caller between open and close */
 typedef struct dllearner_request dllearner_request; /* an operation that was started */
@@ -67,7 +70,8 @@ typedef enum dllearner_result {
   DLLEARNER_E_TIMEOUT = 5,     /* another rank did not take part in time */
   DLLEARNER_E_MEMORY = 6,      /* out of memory */
   DLLEARNER_E_STATE = 7,       /* called too early, too late or by the wrong rank: see the function */
-  DLLEARNER_E_INTERNAL = 8     /* a fault of the library */
+  DLLEARNER_E_INTERNAL = 8,    /* a fault of the library */
+  DLLEARNER_E_IO = 9           /* a file could not be written (dl_metric) */
 } dllearner_result;
 
 /* Element types; sizes in bytes in parentheses. Values are part of the ABI. */
@@ -340,6 +344,37 @@ dllearner_result dllearner_ps_push(dllearner_ps* ps, const float* gradient);
  */
 void dllearner_ps_destroy(dllearner_ps* ps);
 
+/* Metrics (loss, accuracy and others) that a program reports; "dlctl metrics" shows them. No context is needed: neither
+ * dllearner_open nor MPI, nor checkpoints.
+ *
+ *     const dl_metric_value values[] = {{"loss", loss}, {"accuracy", accuracy}};
+ *     dl_metric(values, 2, step, DL_METRIC_VALIDATE);                       // C
+ *     dl_metric({{"loss", loss}, {"accuracy", accuracy}}, step);            // C++, of the training
+ */
+typedef enum dl_metric_group { DL_METRIC_TRAIN = 1, DL_METRIC_VALIDATE = 2, DL_METRIC_TEST = 3 } dl_metric_group;
+
+typedef struct dl_metric_value {
+  const char* name; /* 1 to 200 bytes of UTF-8: "loss", "val/acc@1" */
+  double value;     /* NaN and infinities, too */
+} dl_metric_value;
+
+#define DL_METRIC_NO_STEP (-1)
+
+/* dl_metric: reports values of this moment, as one record of JSON that is appended to the file that DL_METRICS_FILE
+ * names. dlrun sets it for learner 0 alone; where it is not set, outside of a job and in other learners, nothing is
+ * written and the call succeeds. Writing may hold up the program by 2 s, and then by a twentieth of its time: where the
+ * file system is slower, records are left out, which the next one says. A file takes 256 MiB.
+ *   values   count of them, 1 or more; borrowed until the call returns
+ *   step     the train step that they belong to, 0 to 10^12; a resumed job's step counts on. DL_METRIC_NO_STEP: the one
+ *            that libdlckpt has announced, if the program uses it, else none
+ *   group    what they were measured on
+ *   Errors   INVALID (also if the values take more than 64 KiB as a record), IO (nothing, or a part, was written, or
+ *            the file is full; training can go on), MEMORY
+ *   Threads  any, several at once; also in a child process after fork
+ *   Ranks    each by itself
+ */
+dllearner_result dl_metric(const dl_metric_value* values, size_t count, int64_t step, dl_metric_group group);
+
 /* dllearner_error: tells why the last call of this thread that failed did so.
  *   Returns  one sentence, never NULL; valid until the next call of this thread fails
  *   Threads  any; each has its own sentence
@@ -378,6 +413,12 @@ int dllearner_has_nccl(void);
 const char* dllearner_version(void);
 
 #ifdef __cplusplus
+}
+
+/* The same for C++. */
+inline dllearner_result dl_metric(std::initializer_list<dl_metric_value> values, int64_t step = DL_METRIC_NO_STEP,
+                                  dl_metric_group group = DL_METRIC_TRAIN) {
+  return dl_metric(values.begin(), values.size(), step, group);
 }
 #endif
 #endif /* DLLEARNER_H */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of slurm-dl from Python: a function becomes a Slurm job, and its return value comes back.
+"""Jobs of slurm-dl from Python: a function becomes a Slurm job, and its return value comes back; a training reports
+its metrics.
 
     import dl
 
@@ -13,6 +14,8 @@
     job = dl.job("4711")         # in another Python process, days later
     dl.jobs()                    # all jobs of this folder
 
+    dl.metric(loss=0.3, step=120)  # in a training: "dlctl metrics" shows it; nothing happens outside of a job
+
 The package runs ``dlrun --submit`` to submit a job and ``dlctl status`` to get its state. It keeps no state of its own
 except the files in ``dl-calls/`` of the working directory, by which a job is found again. So a job outlives the Python
 process that submitted it. It works on a login node, in a notebook, and within another job. dl-python(3) is the full
@@ -20,6 +23,8 @@ reference.
 """
 from .errors import JobCancelled, JobFailed, ResultError, SubmitError
 from .job import Job, as_completed, job, jobs
+from .reporting import metric
 from .submit import map_array, submit
 
-__all__ = ["Job", "JobCancelled", "JobFailed", "ResultError", "SubmitError", "as_completed", "job", "jobs", "map_array", "submit"]
+__all__ = ["Job", "JobCancelled", "JobFailed", "ResultError", "SubmitError", "as_completed", "job", "jobs", "map_array", "metric",
+           "submit"]

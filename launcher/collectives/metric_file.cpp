@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/collectives/metric_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/parse.h"
+
+namespace dl::learner {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::array<std::pair<int, const char*>, 3> kGroups = {
+    {{DL_METRIC_TRAIN, "train"}, {DL_METRIC_VALIDATE, "validate"}, {DL_METRIC_TEST, "test"}}};
+
+// How many bytes the first character of the text has; 0: it is no UTF-8.
+size_t character_at(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned first = byte(0);
+  const size_t bytes = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (first >= 0x80 && first < 0xc2) return 0;
+  for (size_t i = 1; i < bytes; ++i)
+    if ((byte(i) & 0xc0U) != 0x80U) return 0;
+  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f)) return 0;  // too long; surrogates
+  if ((first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f)) return 0;
+  return bytes;
+}
+
+// Appends the text as JSON has it within quotes. False if it is no UTF-8.
+bool append_json(std::string_view text, std::string* out) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  while (!text.empty()) {
+    const size_t bytes = character_at(text);
+    if (bytes == 0) return false;
+    const auto c = static_cast<unsigned char>(text[0]);
+    if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f) {
+      out->append("\\u00").append(1, kDigits[c >> 4]).append(1, kDigits[c & 15]);
+    } else {
+      out->append(text.substr(0, bytes));
+    }
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+std::string number_text(double value) {
+  std::array<char, 40> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::string(text.data(), end) : "nan";
+}
+
+// An open file, and how the kernel names it. A program may close all descriptors that it does not know, as daemons do,
+// and open files of its own with their numbers: before each record the name is compared.
+struct OpenFile {
+  int fd = -1;
+  std::string name;
+};
+
+// Empty if there is no /proc.
+std::string name_of(int fd) {
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  std::array<char, PATH_MAX> name{};
+  const ssize_t n = ::readlink(link.c_str(), name.data(), name.size());
+  return n > 0 ? std::string(name.data(), static_cast<size_t>(n)) : std::string();
+}
+
+std::atomic<const OpenFile*> open_file{nullptr};  // never freed: another thread may read it
+std::atomic<int64_t> first_us{0}, blocked_us{0}, left_out{0};
+std::atomic<bool> torn{false}, full{false};  // the last record was written in part; the file has its largest size
+
+int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+// *kept: the descriptor stays open for later records; else the caller closes it.
+Result<int> descriptor_of(const char* path, bool* kept) {
+  *kept = true;
+  const OpenFile* known = open_file.load(std::memory_order_acquire);
+  if (known != nullptr && name_of(known->fd) == known->name) return known->fd;
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+  if (fd < 0) return errno_error(std::string("open ") + path, errno);
+  auto mine = std::make_unique<OpenFile>(OpenFile{fd, name_of(fd)});
+  *kept = !mine->name.empty() && open_file.compare_exchange_strong(known, mine.get(), std::memory_order_acq_rel);
+  // Whoever came first is used later; this record may go by ours.
+  if (*kept) static_cast<void>(mine.release());
+  return fd;
+}
+
+Status append(const char* path, const std::string& record) {
+  bool kept = false;
+  DL_TRY_ASSIGN(const int fd, descriptor_of(path, &kept));
+  // What was written in part must not spoil this record, too.
+  const std::string line = torn.exchange(false) ? "\n" + record : record;
+  ssize_t n = 0;
+  do n = ::write(fd, line.data(), line.size());
+  while (n < 0 && errno == EINTR);
+  const int failure = n < 0 ? errno : ENOSPC;
+  const bool whole = n == static_cast<ssize_t>(line.size());
+  if (!whole) torn = true;
+  // The place is that behind what was written; no file system has to be asked.
+  if (::lseek(fd, 0, SEEK_CUR) >= kMostMetricFile) full = true;
+  if (!kept) ::close(fd);
+  return whole ? Status{} : Status(errno_error(std::string("write ") + path, failure));
+}
+
+}  // namespace
+
+Result<std::string> metric_record(const dl_metric_value* values, size_t count, int64_t step, int group, int64_t time_ms,
+                                  int64_t left_out_before) {
+  if (values == nullptr || count == 0) return Error{Errc::kInvalid, "values: there are none; allowed: at least one"};
+  if (step < DL_METRIC_NO_STEP || step > kMostMetricStep)
+    return Error{Errc::kInvalid, "step: " + std::to_string(step) + " is no train step; allowed: 0 to " +
+                                     std::to_string(kMostMetricStep) + ", or DL_METRIC_NO_STEP"};
+  const char* label = nullptr;
+  for (const auto& [number, name] : kGroups)
+    if (number == group) label = name;
+  if (label == nullptr)
+    return Error{Errc::kInvalid, "group: " + std::to_string(group) + " is unknown; allowed: DL_METRIC_TRAIN, " +
+                                     "DL_METRIC_VALIDATE, DL_METRIC_TEST"};
+  std::string text = "{\"meta\":{\"time\":" + std::to_string(time_ms) + "},\"grouplabel\":\"" + label + "\"";
+  if (left_out_before > 0) text += ",\"left_out\":" + std::to_string(left_out_before);
+  if (step != DL_METRIC_NO_STEP)
+    text += R"(,"etimes":{"iteration":{"type":"INT","value":")" + std::to_string(step) + "\"}}";
+  text += ",\"values\":{";
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view name = values[i].name == nullptr ? "" : values[i].name;
+    text += i > 0 ? ",\"" : "\"";
+    if (name.empty() || name.size() > kMostMetricName || !append_json(name, &text))
+      return Error{Errc::kInvalid, "name: '" + printable(name) + "' is no name of a metric; allowed: 1 to " +
+                                       std::to_string(kMostMetricName) + " bytes of UTF-8"};
+    text += R"(":{"type":"FLOAT","value":")" + number_text(values[i].value) + "\"}";
+    if (text.size() > kMostMetricRecord)
+      return Error{Errc::kInvalid, "values: these take more than " + std::to_string(kMostMetricRecord) +
+                                       " bytes as a record; report them in several calls"};
+  }
+  return text + "}}\n";
+}
+
+Status report_metric(const char* path, const dl_metric_value* values, size_t count, int64_t step, int group) {
+  // What is wrong with the values is said everywhere, not only where they are written.
+  DL_TRY_ASSIGN(std::string record, metric_record(values, count, step, group, unix_ms(), left_out));
+  if (path == nullptr || *path == '\0') return {};
+  const int64_t begin = now_us();
+  int64_t first = 0;
+  if (first_us.compare_exchange_strong(first, begin)) first = begin;
+  if (full)
+    return Error{Errc::kNoSpace, std::string(path) + " has its largest size, " +
+                                     format_bytes(static_cast<uint64_t>(kMostMetricFile)) +
+                                     "; further values of this attempt are left out"};
+  if (!may_report(blocked_us, begin - first)) {
+    left_out += 1;
+    return {};
+  }
+  const int64_t said = left_out;
+  const Status appended = append(path, record);
+  blocked_us += now_us() - begin;
+  left_out += appended ? -said : 1;
+  return appended;
+}
+
+}  // namespace dl::learner

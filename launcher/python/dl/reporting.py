@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dl.metric(): values that a training reports, appended to the file that dlrun names in the environment of learner 0.
+
+libdllearner does the same for C and C++ (launcher/collectives/metric_file.cpp); launcher/metrics/emetrics.h says what a
+record is. No lock is held, so that a child process, forked while another thread reports, can report, too.
+"""
+import json
+import logging
+import operator
+import os
+import time
+from typing import Any, Dict, Mapping, Optional
+
+FILE = "DL_METRICS_FILE"
+GROUPS = ("train", "validate", "test")
+MOST_NAME = 200             # bytes
+MOST_RECORD = 64 << 10      # bytes
+MOST_FILE = 256 << 20       # bytes; further records are left out
+MOST_STEP = 10 ** 12
+BLOCKED_S = 2.0             # how long reporting may hold up a program,
+BLOCKED_SHARE = 0.05        # and then which part of the time since its first record
+
+
+class _MetricsFile:
+    """The open file. Its name, as the kernel tells it, is compared before each record: a program may close all
+    descriptors that it does not know, as daemons do, and open files of its own with their numbers."""
+
+    def __init__(self) -> None:
+        self._fd, self._name = -1, ""
+        self._first: Optional[float] = None
+        self._blocked = 0.0
+        self._left_out = 0
+        self._torn = self._full = self._said = False
+
+    def append(self, path: str, record: Dict[str, Any]) -> None:
+        begin = time.monotonic()
+        if self._first is None:
+            self._first = begin
+        if self._full:
+            return self._say(f"{path} has its largest size, 256 MiB; further values of this attempt are left out")
+        if self._blocked > BLOCKED_S + (begin - self._first) * BLOCKED_SHARE:
+            self._left_out += 1
+            return
+        said = self._left_out
+        line = _line_of(record, said)
+        try:
+            self._write(path, line)
+            self._left_out -= said
+        except OSError as error:
+            self._left_out += 1
+            self._say(f"values are not reported: {path}: {error.strerror or error}")
+        finally:
+            self._blocked += time.monotonic() - begin
+
+    def _write(self, path: str, line: bytes) -> None:
+        fd, keep = self._fd, True
+        if fd < 0 or _name_of(fd) != self._name:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+            name = _name_of(fd)
+            keep = bool(name)  # without /proc the file is opened for each record
+            if keep:
+                self._fd, self._name = fd, name
+        try:
+            if self._torn:  # what was written in part must not spoil this record, too
+                line, self._torn = b"\n" + line, False
+            if os.write(fd, line) != len(line):
+                self._torn = True
+                raise OSError("only a part was written: the disk is full")
+            # The place is that behind what was written; no file system has to be asked.
+            self._full = os.lseek(fd, 0, os.SEEK_CUR) >= MOST_FILE
+        finally:
+            if not keep:
+                os.close(fd)
+
+    def _say(self, text: str) -> None:
+        if not self._said:
+            self._said = True
+            logging.getLogger("dl").warning("dl.metric: %s", text)
+
+
+def _name_of(fd: int) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return ""
+
+
+def _line_of(record: Dict[str, Any], left_out: int) -> bytes:
+    if left_out:
+        record = {**record, "left_out": left_out}
+    return (json.dumps(record, separators=(",", ":")) + "\n").encode("ascii")
+
+
+_file = _MetricsFile()
+
+
+def _is_name(name: Any) -> bool:
+    try:
+        return isinstance(name, str) and 0 < len(name.encode()) <= MOST_NAME
+    except UnicodeEncodeError:
+        return False
+
+
+def _check_value(name: Any, value: Any) -> None:
+    if not _is_name(name):
+        raise ValueError(f"dl.metric: {name!r} is no name of a metric; allowed: a text of 1 to {MOST_NAME} bytes")
+    if not (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
+        raise TypeError(f"dl.metric: {name} is of type {type(value).__name__}; allowed: a number, or what float() makes one of")
+
+
+def metric(values: Optional[Mapping[str, Any]] = None, /, *, step: Optional[int] = None, group: str = "train",
+           **named: Any) -> None:
+    """Reports values of this moment: ``dl.metric(loss=0.3, accuracy=0.9, step=120, group="validate")``.
+
+    values  names that are no words of Python, and their numbers: ``{"acc@1": 0.7}``
+    step    the train step that they belong to, 0 or more. None: the one that dlckpt has announced, if the program uses
+            it, else none
+    group   "train", "validate" or "test"
+    named   numbers: of Python, NumPy, or tensors with one element. NaN and infinities, too
+
+    One record of JSON is appended to the file that DL_METRICS_FILE names, which dlrun sets for learner 0 alone. Where it
+    is not set, outside of a job and in other learners, nothing is written. ValueError and TypeError tell of arguments
+    that are not allowed, everywhere; a file that cannot be written ends no training: the logger "dl" warns once. Any
+    thread may call it, and a child process after fork.
+    """
+    every = {**(values or {}), **named}
+    if not every:
+        raise TypeError("dl.metric: there are no values; allowed: at least one, as in dl.metric(loss=0.3)")
+    if group not in GROUPS:
+        raise ValueError(f"dl.metric: group: {group!r} is unknown; allowed: {', '.join(GROUPS)}")
+    if step is not None:
+        step = operator.index(step)
+        if not 0 <= step <= MOST_STEP:
+            raise ValueError(f"dl.metric: step: {step} is no train step; allowed: 0 to {MOST_STEP}")
+    for name, value in every.items():
+        _check_value(name, value)
+    path = os.environ.get(FILE)
+    if not path:
+        return
+    record: Dict[str, Any] = {"meta": {"time": int(time.time() * 1000)}, "grouplabel": group}
+    if step is not None:
+        record["etimes"] = {"iteration": {"type": "INT", "value": str(step)}}
+    record["values"] = {name: {"type": "FLOAT", "value": repr(float(value))} for name, value in every.items()}
+    if len(_line_of(record, 0)) > MOST_RECORD:
+        raise ValueError(f"dl.metric: these values take more than {MOST_RECORD} bytes as a record; report them in several calls")
+    _file.append(path, record)

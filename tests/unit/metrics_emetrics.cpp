@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of metrics as programs write them: dl.metric(), dl_metric(), and FfDL's.
+#include "launcher/metrics/emetrics.h"
+
+#include <sys/stat.h>
+
+#include <random>
+
+#include "common/base/awake_clock.h"
+#include "launcher/metrics/collector.h"
+#include "tests/unit/metrics_support.h"
+
+namespace dl::metrics {
+namespace {
+
+std::string record(const std::string& name, const std::string& value, const std::string& step) {
+  return R"({"meta":{"time":1789000000000},"grouplabel":"train","etimes":{"iteration":{"type":"INT","value":")" + step +
+         R"("}},"values":{")" + name + R"(":{"type":"FLOAT","value":")" + value + "\"}}}";
+}
+
+// "train/loss=0.33@10"; @ is the train step.
+std::string found_in(const std::string& line) {
+  std::vector<Found> found;
+  const auto left_out = read_emetrics(line, &found);
+  if (!left_out) return "none";
+  std::string text;
+  for (const Found& one : found) {
+    char value[64];
+    std::snprintf(value, sizeof value, "%g", one.value);
+    text += (text.empty() ? "" : " ") + one.group + "/" + one.name + "=" + value;
+    if (one.step != kNoStep) text += "@" + std::to_string(one.step);
+    if (one.time_ms > 0) text += "," + std::to_string(one.time_ms);
+  }
+  return text;
+}
+
+TEST(EmetricsTest, RecordsOfOursAndOfFfdl) {
+  EXPECT_EQ(found_in(record("loss", "0.33", "10")), "train/loss=0.33@10,1789000000000");
+  // As FfDL's emetrics.py writes them, with types by number and texts among the values.
+  EXPECT_EQ(found_in(R"({"meta": {"training_id": "t-1", "time": 1538000000000, "rindex": 1, "subid": "1"},)"
+                     R"( "grouplabel": "test", "etimes": {"iteration": {"type": 2, "value": "3"},)"
+                     R"( "time_stamp": {"value": "2018-09-26T00:00:00"}},)"
+                     R"( "values": {"accuracy": {"type": 3, "value": "0.9"}, "note": {"value": "good"}}})"),
+            "test/accuracy=0.9@3,1538000000000");
+  EXPECT_EQ(found_in(R"({"grouplabel": "val", "etimes": {"global_step": 7}, "values": {"f1": 0.5, "n": "3"}})"),
+            "validate/f1=0.5@7 validate/n=3@7");
+  EXPECT_EQ(found_in(R"({"values": {"loss": {"type": "FLOAT", "value": "nan"}, "lr": {"value": "-inf"}}})"),
+            "train/loss=nan train/lr=-inf");
+  EXPECT_EQ(found_in(R"({"grouplabel": "Distilled", "values": {"loss": 1e-3}})"), "distilled/loss=0.001");
+}
+
+TEST(EmetricsTest, WhatIsNoRecordOrNoNumberIsPassedOver) {
+  for (const char* line : {"", "{}", "[]", "5", "{\"values\": 3}", "{\"values\": [1]}", "loss: 0.5", "{\"values\": {",
+                           "{\"loss\": 0.5}", "\xff\xfe"})
+    EXPECT_EQ(found_in(line), "none") << line;
+  EXPECT_EQ(found_in(R"({"values": {"": 1, "a": null, "b": [], "c": {}, "d": "x", "e": "1 2", "f": {"value": {}}}})"),
+            "");
+  for (const char* step : {"-1", "1.5", "x", "nan", "1e300", "9999999999999"})
+    EXPECT_EQ(found_in(R"({"etimes": {"iteration": {"value": ")" + std::string(step) + R"("}}, "values": {"a": 1}})"),
+              "train/a=1")
+        << step;
+  for (const char* time : {"-1", "0", "1e300", "\"x\"", "null"})
+    EXPECT_EQ(found_in(R"({"meta": {"time": )" + std::string(time) + R"(}, "values": {"a": 1}})"), "train/a=1") << time;
+  // What the launcher measures is its own.
+  EXPECT_EQ(found_in(R"({"grouplabel": "launcher", "values": {"save_s": 1}})"), "train/save_s=1");
+}
+
+TEST(EmetricsTest, AnyBytesAreBorne) {
+  std::mt19937 random(7);
+  const std::string whole = record("loss", "0.33", "10");
+  for (int i = 0; i < 20'000; ++i) {
+    std::string line = whole;
+    for (size_t n = random() % 4; n > 0; --n) line[random() % line.size()] = static_cast<char>(random());
+    line.resize(random() % (line.size() + 1));
+    std::vector<Found> found;
+    const auto left_out = read_emetrics(line, &found);
+    for (const Found& one : found) ASSERT_TRUE(left_out && one.step >= kNoStep && one.time_ms >= 0);
+  }
+}
+
+class ReportedTest : public MetricsFolder {
+ protected:
+  void collect(bool finish = true) {
+    Collector collector({path(), path("log"), path("values"), path("evaluation-metrics.txt"), "", 0});
+    ASSERT_TRUE(collector.open());
+    while (collector.look(1000)) continue;
+    if (finish) collector.finish(1000, awake_ms() + 1000);
+  }
+};
+
+TEST_F(ReportedTest, RecordsAreReadOnceAlsoByOneCollectorAfterAnother) {
+  collect();  // there is no such file yet
+  append("values", record("loss", "0.5", "1") + "\n" + record("loss", "0.25", "2").substr(0, 50));
+  collect(false);
+  append("values", record("loss", "0.25", "2").substr(50) + "\n\n");
+  collect(false);
+  collect(false);
+  append("values", record("loss", "0.125", "3"));
+  collect();
+  EXPECT_EQ(shown(file()), "train/loss: 1=0.5 2=0.25 3=0.125");
+  EXPECT_EQ(file().series[0].points[0].time_ms, 1789000000000);
+}
+
+TEST_F(ReportedTest, AValueThatIsPrintedTooIsThereOnce) {
+  append("values", record("Loss", "0.5123", "1") + "\n");
+  append("log", "step 1: loss=0.51 acc=0.5\n");
+  collect(false);
+  append("values", record("Loss", "0.25", "2") + "\n");
+  append("log", "step 2: loss=0.25 acc=0.75\n");
+  collect();
+  EXPECT_EQ(shown(file()), "train/Loss: 1=0.5123 2=0.25; train/acc: 1=0.5 2=0.75");
+}
+
+TEST_F(ReportedTest, WhatIsWrongWithTheFileIsSaidOnce) {
+  append("values", "rubbish\n" + std::string(3 << 20, 'x') + "\nmore\n" + record("loss", "0.5", "1") + "\n" +
+                       R"({"left_out": 3, "values": {"loss": 0.25}})" + "\n");
+  collect();
+  EXPECT_EQ(shown(file()), "train/loss: 1=0.5 -=0.25");
+  ASSERT_EQ(file().notes.size(), 2U);
+  EXPECT_NE(file().notes[0].find("no records of metrics"), std::string::npos);
+  EXPECT_NE(file().notes[1].find("are missing"), std::string::npos);
+}
+
+TEST_F(ReportedTest, FfdlsFileIsReadBesideOurs) {
+  append("values", record("loss", "0.5", "1") + "\n");
+  append("evaluation-metrics.txt", R"({"grouplabel": "test", "etimes": {"iteration": {"type": 2, "value": "3"}},)"
+                                   R"( "values": {"accuracy": {"type": 3, "value": "0.9"}}})"
+                                   "\n");
+  collect(false);
+  append("evaluation-metrics.txt", R"({"grouplabel": "test", "etimes": {"iteration": 4}, "values": {"accuracy": 1}})");
+  collect();
+  collect();
+  EXPECT_EQ(shown(file()), "train/loss: 1=0.5; test/accuracy: 3=0.9 4=1");
+}
+
+TEST_F(ReportedTest, AFileThatIsAPipeIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(path("values").c_str(), 0600), 0);
+  append("log", "step 1: loss=0.5\n");
+  collect();
+  EXPECT_EQ(shown(file()), "train/loss: 1=0.5");
+  ASSERT_EQ(file().notes.size(), 1U);
+  EXPECT_NE(file().notes[0].find("is no regular file"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dl::metrics

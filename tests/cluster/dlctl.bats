@@ -138,6 +138,51 @@ SH
   [ "$(dlctl status --json "$job" | jq -r '[.[0].events[].state] | index("HALTED") != null')" = true ]
 }
 
+@test "metrics: of a job that was killed, paused and resumed each train step is shown once, by the attempt that counts" {
+  /usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "needs NumPy"
+  cat >train.py <<'PY'
+import os, time
+import numpy
+import dl, dlckpt
+attempt = int(os.environ["DL_ATTEMPT"])
+job = dlckpt.attach(arrays={"weights": numpy.zeros(8)})
+for step in job.steps(300):
+    dl.metric(loss=attempt, step=step)
+    print(f"step {step}: lr=0.5", flush=True)
+    if attempt == 1 and step == 50:
+        os.kill(os.getpid(), 9)
+    # Long enough to be paused before its end.
+    time.sleep(0.2 if attempt == 2 and step >= 70 else 0.02)
+dl.metric(accuracy=0.75, step=299, group="test")
+PY
+  cat >train.sh <<SH
+#!/bin/bash
+export PYTHONPATH=$stage/share/slurm-dl/python
+dlrun -- /usr/bin/python3 \$PWD/train.py
+SH
+  job=$(submit --dl-framework=generic --dl-learners=1 --dl-restarts=1 --dl-checkpoint=ck,every=20steps train.sh)
+  wait_for 240 "train step 70 of the second attempt" step_reached "$job" 70
+  # While it runs, what was reported is there within seconds.
+  wait_for 30 "its metrics are shown" bash -c "$(declare -f dlctl on_login dl_sandbox); stage=$stage top_srcdir=$top_srcdir; dlctl metrics $job | grep -qE '^loss +train +[0-9]+ +[0-9]+ +2 '"
+  dlctl pause "$job"
+  saved=$(field "$job" saved_step)
+  dlctl resume "$job"
+  wait_state "$job" COMPLETED 300
+  dlctl metrics --json "$job" >shown.json
+  dlctl metrics --json --all "$job" >all.json
+  loss() { jq -c ".jobs[0].series[] | select(.name == \"loss\") | $1" "$2"; }
+  [ "$(loss .step shown.json)" = "$(jq -nc '[range(300)]')" ] || { cat shown.json >&2; false; }
+  # The value of each point is the attempt that reported it.
+  [ "$(loss '.value == .attempt and (.attempt | unique) == [1, 2, 3]' shown.json)" = true ]
+  [ "$(loss '[.step, .attempt] | transpose | map(select(.[1] == 3))[0][0]' shown.json)" -eq "$saved" ]
+  # What was trained between the last save and the kill was trained again.
+  [ "$(loss '[.step, .attempt, .superseded] | transpose | map(select(.[2])) | length > 0 and all(.[0] <= 50 and .[1] == 1)' all.json)" = true ] || { cat all.json >&2; false; }
+  [ "$(jq -c '.jobs[0].series[] | select(.name == "lr") | .step' shown.json)" = "$(jq -nc '[range(300)]')" ]
+  run dlctl metrics "$job"
+  assert_contains "$output" '^accuracy +test +1 +299 +0.75 '
+  assert_contains "$output" "^attempt 3 began with train step $saved\$"
+}
+
 @test "pause: where dlrun cannot be reached, by a file and a signal" {
   write_training 400
   job=$(submit --dl-framework=pytorch --dl-learners=2 --dl-checkpoint=ck train.sh)

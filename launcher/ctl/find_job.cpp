@@ -91,7 +91,7 @@ std::string find_dir(const std::string& id, const Named& job, const std::optiona
 
 struct Accounted {
   Named job;
-  std::string comment;
+  std::string comment, state;
 };
 // What the accounting has recorded of a job that slurmctld has forgotten. Empty without accounting, and for an array,
 // of which sacct prints all elements.
@@ -101,13 +101,13 @@ Accounted accounted(const std::string& id) {
   options.timeout = std::chrono::seconds(5);
   constexpr char kBetween = '\x1f';  // a "|" may stand in a job's name
   auto result = run_command({"sacct", "-X", "-n", "-P", std::string("--delimiter=") + kBetween, "-o",
-                             "JobID,User,JobName,WorkDir,Comment", "-j", id},
+                             "JobID,User,JobName,WorkDir,State,Comment", "-j", id},
                             options);
   if (!result || !result->ok()) return {};
   Accounted last;
   for (const std::string& line : split(result->out, '\n')) {
     const std::vector<std::string> fields = split(line, kBetween);
-    if (fields.size() >= 5 && fields[0] == id) last = {{fields[1], fields[2], fields[3]}, fields[4]};
+    if (fields.size() >= 6 && fields[0] == id) last = {{fields[1], fields[2], fields[3]}, fields[5], fields[4]};
   }
   return last;
 }
@@ -139,7 +139,7 @@ Result<Job> from_dir(const std::string& path) {
   job.id = name;
   job.local = !is_slurm_id(name);
   job.dir = record::JobDir(root);
-  if (!job.local) {
+  if (!job.local && !find_program("scontrol").empty()) {
     // The folder may have been kept from an earlier job with the same number, so Slurm's job counts only if its comment
     // names this folder.
     auto info = slurm_cli::show_job(name);
@@ -150,7 +150,16 @@ Result<Job> from_dir(const std::string& path) {
         job.slurm = std::move(info).value();
         // The comment is about all runs, so it is not used for a single one.
         if (job.run == 0) job.comment = std::move(comment);
+      } else if (comment) {
+        job.forgotten = true;
       }
+    } else if (info.error().code == Errc::kNotFound) {
+      job.forgotten = true;
+      // The accounting, too, may have a later job of this number.
+      Accounted kept = accounted(name);
+      const auto comment = record::parse_comment(kept.comment);
+      const std::string folder = std::filesystem::path(first).parent_path().string();
+      if (comment ? comment->dir == first : kept.job.work_dir == folder) job.accounted_state = std::move(kept.state);
     }
   }
   return job;
@@ -174,7 +183,9 @@ Result<std::vector<Job>> from_slurm(const std::string& id) {
     // answer, the error says so.
     why = std::move(known).error();
     const Accounted kept = accounted(id);
+    job.forgotten = why.code == Errc::kNotFound;
     job.accounted_user = kept.job.user;
+    if (job.forgotten) job.accounted_state = kept.state;
     job.comment = record::parse_comment(kept.comment);
     named = kept.job;
   }

@@ -18,7 +18,9 @@ struct Job {
   bool local = false;                         // run without Slurm
   std::optional<slurm_cli::JobInfo> slurm;    // none: local, or slurmctld has forgotten it
   std::optional<record::JobComment> comment;  // slurm-dl's part of its comment, if it has one
+  bool forgotten = false;                     // slurmctld says that it does not know the job (any more)
   std::string accounted_user;                 // its user by sacct, if slurmctld has forgotten it
+  std::string accounted_state;                // its state by sacct, if slurmctld has forgotten it; or empty
   record::JobDir dir;                         // root() is empty if it is not known
   int run = 0;                                // which of the job's dlruns, from 1; 0: it has only one
   bool has_dir() const { return !dir.root().empty(); }

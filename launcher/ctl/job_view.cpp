@@ -165,8 +165,9 @@ JobView view_job(const Job& job, bool ask) {
   // If the control file belongs to another user and cannot be read, it is unknown whether dlrun lives.
   const bool unknown = !ask || (job.has_dir() && ::access(job.dir.control().c_str(), F_OK) == 0 &&
                                 ::access(job.dir.control().c_str(), R_OK) != 0);
-  view.shown = shown_state(job.slurm, job.comment, summary, view.alive || unknown);
-  if (unread && !job.slurm && !job.comment && !view.alive) {
+  const auto forgotten = job.forgotten ? std::optional(job.accounted_state) : std::nullopt;
+  view.shown = shown_state(job.slurm, job.comment, summary, view.alive || unknown, forgotten);
+  if (unread && !job.slurm && !job.comment && job.accounted_state.empty() && !view.alive) {
     view.shown = ShownState();
     view.shown.unknown = true;
     // The cause alone: the line of the directory shows the path.

@@ -91,16 +91,17 @@ bool of_slurm(const JobView& view) {
   return planned.empty() ? !view.job.local : planned.rfind("local-", 0) != 0;
 }
 
-// Whether the record ends without dlrun's last word. As long as Slurm knows the job, it tells how that ended.
-bool has_no_last_word(const JobView& view) {
-  return of_slurm(view) && !view.alive && !view.history.empty() && !record::is_final(view.history.back().state) &&
-         view.history.back().state != record::JobState::kPending;
-}
-
-JobView as_slurm_knows_it(JobView view, const std::string& path) {
-  if (!has_no_last_word(view) || find_program("scontrol").empty()) return view;
-  const Result<Job> known = find_job(path, "");
-  return known && known->slurm ? view_job(*known, false) : view;
+// What Slurm says of the job, if that may differ from the record (shown_state.h): the job has no end there, or it
+// failed and Slurm still has it, so that it may have been put back and cancelled.
+JobView as_slurm_knows_it(JobView view, const QueuedJobs& slurms) {
+  if (!of_slurm(view) || view.alive || view.history.empty()) return view;
+  using record::JobState;
+  const JobState last = view.history.back().state;
+  const bool no_end = !record::is_final(last) || last == JobState::kHalted;
+  const bool may_be_again = last == JobState::kFailed && slurms.known.count(view.job.id) > 0;
+  if (!no_end && !may_be_again) return view;
+  const Result<Job> found = find_job(view.job.dir.root(), "");
+  return found && (found->slurm || found->forgotten) ? view_job(*found, found->forgotten) : view;
 }
 
 // `queued`: no value if Slurm cannot be asked.
@@ -117,7 +118,7 @@ OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
   const bool final = !old.view.history.empty() && record::is_final(old.view.history.back().state);
   if (old.view.alive)
     old.still = "its dlrun runs";
-  else if (old.view.shown.state == record::JobState::kHalted)
+  else if (old.view.shown.state == record::JobState::kHalted && !old.view.job.forgotten)
     old.still = "it is paused";
   else if (old.unsure && !final)
     old.still = kCannotAsk;
@@ -130,6 +131,8 @@ OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
 QueuedJobs queued_jobs(const std::vector<slurm_cli::JobInfo>& jobs) {
   QueuedJobs queued;
   for (const slurm_cli::JobInfo& info : jobs) {
+    queued.known.insert(info.job_id);
+    if (has_ended(info.state)) continue;
     // "15+0" is the first part of a heterogeneous job.
     queued.state_of_id[info.job_id.substr(0, info.job_id.find('+'))] = info.state;
     if (const auto comment = record::parse_comment(info.comment)) queued.state_of_dir[comment->dir] = info.state;
@@ -177,13 +180,14 @@ Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folder
   views.reserve(paths.size());
   for (const std::string& path : paths) {
     JobView view = view_job(job_in(path), true);
-    if (is_called_dl(path) || is_planned_here(&view)) views.push_back(as_slurm_knows_it(std::move(view), path));
+    if (is_called_dl(path) || is_planned_here(&view)) views.push_back(std::move(view));
   }
   std::optional<QueuedJobs> queued;
   // Slurm is not asked if all runs were without Slurm.
   if (std::any_of(views.begin(), views.end(), of_slurm) && !find_program("squeue").empty()) {
-    DL_TRY_ASSIGN(const std::vector<slurm_cli::JobInfo> jobs, slurm_cli::list_jobs(""));
+    DL_TRY_ASSIGN(const std::vector<slurm_cli::JobInfo> jobs, slurm_cli::list_jobs("", slurm_cli::Which::kEnded));
     queued = queued_jobs(jobs);
+    for (JobView& view : views) view = as_slurm_knows_it(std::move(view), *queued);
   }
   std::vector<OldJob> jobs;
   jobs.reserve(views.size());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,15 +17,17 @@ namespace dl::ctl {
 
 struct OldJob {
   JobView view;
-  bool ended = false;                  // not in Slurm's queue, no dlrun, not paused
+  bool ended = false;                  // not in Slurm's queue, no dlrun, not paused (or paused, but gone from Slurm)
   std::string still;                   // why it has not ended: "Slurm has it: RUNNING", "it is paused"; or empty
   bool unsure = false;                 // known from its record alone: squeue is not installed
   int64_t began_ms = 0, ended_ms = 0;  // Unix time; 0: not known
 };
 
-// The states of the jobs that Slurm has now, by the directory that a job's comment names and by job id. Pure.
+// The states of the jobs that Slurm has in its queue, by the directory that a job's comment names and by job id, and
+// the ids of all jobs that it knows, also of those that have ended. Pure.
 struct QueuedJobs {
   std::map<std::string, std::string> state_of_dir, state_of_id;
+  std::set<std::string> known;
 };
 QueuedJobs queued_jobs(const std::vector<slurm_cli::JobInfo>& jobs);
 // Why the job of a job directory has not ended: Slurm has it, or has a job of the same number, or elements of its array

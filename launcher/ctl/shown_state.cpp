@@ -14,12 +14,6 @@ bool starts_with(const std::string& text, const char* prefix) {
   return text.rfind(prefix, 0) == 0;
 }
 
-bool has_ended(const std::string& state) {
-  const char* const kEnds[] = {"COMPLETED", "FAILED",    "CANCELLED",     "TIMEOUT",  "NODE_FAIL",
-                               "PREEMPTED", "BOOT_FAIL", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"};
-  return std::any_of(std::begin(kEnds), std::end(kEnds), [&](const char* end) { return starts_with(state, end); });
-}
-
 bool is_waiting(const std::string& state) {
   return state == "PENDING" || state == "REQUEUED" || state == "REQUEUE_HOLD" || state == "SPECIAL_EXIT";
 }
@@ -74,22 +68,55 @@ bool says_cancelled(const record::JobSummary& summary) {
   return summary.state == JobState::kFailed && starts_with(summary.reason, "cancelled");
 }
 
+// Whether the record is of an earlier start of the job, which was put back into the queue since, to run again.
+bool is_of_earlier_start(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
+  const int last = std::max(summary.start.value_or(info.restarts), summary.once_more.value_or(0));
+  return info.restarts > last;
+}
+
 ShownState of_ended(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
-  // A recorded end counts, except kHalted: a job that was paused and then ended by Slurm has ended as Slurm reports.
-  if (summary.state && record::is_final(*summary.state) && *summary.state != JobState::kHalted) {
+  const bool failed = summary.state == JobState::kFailed;
+  const bool again = failed && is_of_earlier_start(info, summary);
+  if (summary.state == JobState::kCompleted || (failed && !again))
     return {*summary.state, since(summary), summary.reason, says_cancelled(summary)};
-  }
-  if (info.state == "COMPLETED") return {JobState::kCompleted, in_ms(info.end_time), "Slurm: COMPLETED"};
+  // The record has no end of this start of the job.
+  const bool active = summary.state && !record::is_final(*summary.state) && *summary.state != JobState::kPending;
+  const std::string before = active || summary.reason.empty() ? "" : "; before: " + summary.reason;
+  if (info.state == "COMPLETED") return {JobState::kCompleted, in_ms(info.end_time), "Slurm: COMPLETED" + before};
   // Slurm's FAILED means that the batch script ended by itself, in which case dlrun would have recorded its own end.
-  if (info.state == "FAILED" && summary.state && !record::is_final(*summary.state) &&
-      *summary.state != JobState::kPending)
-    return {JobState::kFailed, in_ms(info.end_time), no_last_word(*summary.state)};
+  if (info.state == "FAILED" && active) return {JobState::kFailed, in_ms(info.end_time), no_last_word(*summary.state)};
   if (starts_with(info.state, "CANCELLED"))
-    return {JobState::kFailed, in_ms(info.end_time), "cancelled, by its user or an operator", true};
-  return {JobState::kFailed, in_ms(info.end_time), "Slurm ended it: " + info.state};
+    return {JobState::kFailed, in_ms(info.end_time), "cancelled, by its user or an operator" + before, true};
+  return {JobState::kFailed, in_ms(info.end_time), "Slurm ended it: " + info.state + before};
+}
+
+// What the record alone tells of a job that has no dlrun. gone: Slurm says that it does not know the job (any more),
+// and its accounting does not tell how it ended.
+ShownState of_record(const record::JobSummary& summary, bool gone) {
+  ShownState shown{*summary.state, since(summary), summary.reason, says_cancelled(summary)};
+  const std::string before = summary.reason.empty() ? "" : "; before: " + summary.reason;
+  if (*summary.state == JobState::kPending) {
+    if (!gone) return shown;  // it may still wait
+    shown.state = JobState::kFailed;
+    shown.cancelled = true;
+    shown.reason = "no longer in Slurm: cancelled, or ended before dlrun ran again" + before;
+  } else if (!record::is_final(*summary.state)) {
+    shown.state = JobState::kFailed;
+    shown.reason = no_last_word(*summary.state);
+  } else if (*summary.state == JobState::kHalted && gone) {
+    shown.reason = "no longer in Slurm" + before;
+  }
+  return shown;
 }
 
 }  // namespace
+
+bool has_ended(const std::string& slurm_state) {
+  const char* const kEnds[] = {"COMPLETED", "FAILED",    "CANCELLED",     "TIMEOUT",  "NODE_FAIL",
+                               "PREEMPTED", "BOOT_FAIL", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds),
+                     [&](const char* end) { return starts_with(slurm_state, end); });
+}
 
 const char* shown_name(const ShownState& shown) {
   return shown.cancelled ? "CANCELLED" : state_word(shown);
@@ -100,7 +127,7 @@ const char* state_word(const ShownState& shown) {
 }
 
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
-                       const record::JobSummary& summary, bool alive) {
+                       const record::JobSummary& summary, bool alive, const std::optional<std::string>& forgotten) {
   // If the record cannot be read (it is another user's, or on another file system), the job's comment takes its place.
   record::JobSummary known = summary;
   if (!known.state && comment) {
@@ -114,13 +141,14 @@ ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std:
     if (is_waiting(info->state)) return of_waiting(*info, known);
     return has_ended(info->state) ? of_ended(*info, known) : of_running(*info, known);
   }
-  if (!known.state) return {JobState::kPending, std::nullopt, "nothing is recorded"};
-  ShownState shown{*known.state, since(known), known.reason, says_cancelled(known)};
-  if (!record::is_final(*known.state) && !alive) {
-    shown.state = JobState::kFailed;
-    shown.reason = no_last_word(*known.state);
+  if (forgotten && !alive && has_ended(*forgotten)) {
+    slurm_cli::JobInfo ended;
+    ended.state = *forgotten;
+    return of_ended(ended, known);
   }
-  return shown;
+  if (!known.state) return {JobState::kPending, std::nullopt, "nothing is recorded"};
+  if (!alive) return of_record(known, forgotten.has_value());
+  return {*known.state, since(known), known.reason, says_cancelled(known)};
 }
 
 size_t telling_run(const std::vector<RunWord>& runs, bool waits) {

@@ -2,8 +2,22 @@
 // Decides which state of a job to show, from what Slurm says and what its record holds. Pure.
 //
 // While the job waits in the queue, Slurm decides: QUEUED if it waits for a quota, HALTED if dlrun paused it and it is
-// held, else PENDING. While it runs, its record decides, if the record is of this start of the job. After that the
-// record decides if it has an end; else Slurm's state of the ended job is shown.
+// held, else PENDING. While it runs, its record decides, if the record is of this start of the job. After that:
+//
+//   newest state recorded         Slurm says CANCELLED    Slurm says anything else    Slurm does not know the job
+//   none, or dlrun's last word    CANCELLED               what Slurm says             FAILED: dlrun was killed
+//     is missing (PROCESSING...)
+//   PENDING (put back)            CANCELLED               what Slurm says             CANCELLED, most likely
+//   HALTED (paused, held)         CANCELLED               what Slurm says             HALTED
+//   FAILED in this start          FAILED                  FAILED                      FAILED
+//   FAILED in an earlier start    CANCELLED               what Slurm says             FAILED
+//   COMPLETED                     COMPLETED               COMPLETED                   COMPLETED
+//
+// FAILED is shown as CANCELLED where dlrun recorded that the job was cancelled. An earlier start: the job was put back
+// into the queue since, to run again. (Where Slurm itself puts it back once more although nothing is left to do, the
+// record is the end.) A job that is COMPLETED has done all that it was to do, even if it was put back and cancelled
+// after that. Where slurmctld has forgotten a job, the state in its accounting is what Slurm says; it does not tell
+// that the job was put back, so a recorded failure then counts.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +44,14 @@ const char* shown_name(const ShownState& shown);
 // The same for programs: FAILED for a cancelled job, which the JSON marks in a member of its own. Static.
 const char* state_word(const ShownState& shown);
 
-// info: none if Slurm does not know the job. alive: dlrun answers.
+// Whether a job with this state of Slurm's has ended: "COMPLETED", "CANCELLED by 1000", ...
+bool has_ended(const std::string& slurm_state);
+
+// info: none if Slurm does not know the job, or was not asked. alive: dlrun answers, or that is unknown. forgotten: set
+// if Slurm has said that it does not know the job (any more): the state that its accounting has, or an empty text.
 ShownState shown_state(const std::optional<slurm_cli::JobInfo>& info, const std::optional<record::JobComment>& comment,
-                       const record::JobSummary& summary, bool alive);
+                       const record::JobSummary& summary, bool alive,
+                       const std::optional<std::string>& forgotten = std::nullopt);
 
 // One dlrun of a job: the state to show, and the newest state in its record (none: nothing is recorded).
 struct RunWord {

@@ -246,6 +246,7 @@ JobSummary summarise(const std::vector<Event>& events) {
     summary.state = event.state;
     summary.reason = event.reason;
     summary.once_more = event.once_more;
+    if (event.start) summary.start = event.start;
   }
   return summary;
 }

@@ -84,6 +84,7 @@ struct JobSummary {
   int64_t newest_step = -1;               // highest train step known to be saved, over all attempts; -1 = none
   std::optional<int64_t> first_start_ms;  // when the first attempt was deployed
   std::optional<int> once_more;           // Event::once_more of the newest event about the job
+  std::optional<int> start;               // Event::start of the newest attempt that has it
 };
 JobSummary summarise(const std::vector<Event>& events);
 

@@ -234,12 +234,13 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
   return jobs;
 }
 
-Result<std::vector<JobInfo>> list_jobs(const std::string& user) {
+Result<std::vector<JobInfo>> list_jobs(const std::string& user, Which which) {
   std::vector<std::string> argv = {"squeue", "-h", "--all", "-o", kSqueueFormat};
   if (user.empty())
     argv.insert(argv.begin() + 1, "--me");
   else if (user != "*")
     argv.insert(argv.begin() + 1, {"-u", user});
+  if (which == Which::kEnded) argv.insert(argv.begin() + 1, "--states=all");
   DL_TRY_ASSIGN(CommandResult result, run_slurm(argv));
   if (!result.ok()) return command_error("squeue", result);
   return parse_squeue(result.out);

@@ -46,8 +46,10 @@ Result<JobInfo> show_job(const std::string& job_id);
 // The same for all records that the id names: for an array one or more, in the order of its elements; else one.
 Result<std::vector<JobInfo>> show_jobs(const std::string& job_id);
 // The jobs of a user (empty: the calling one) or of all ("*"), pending ones and those in hidden partitions included, in
-// squeue's order, whatever SQUEUE_* variables the user has set.
-Result<std::vector<JobInfo>> list_jobs(const std::string& user);
+// squeue's order, whatever SQUEUE_* variables the user has set. kEnded: also those that have ended and that slurmctld
+// still knows.
+enum class Which { kQueued, kEnded };
+Result<std::vector<JobInfo>> list_jobs(const std::string& user, Which which = Which::kQueued);
 
 // The standard output (at most 64 MiB) of a Slurm command that changes nothing. kNotFound for a job that Slurm does not
 // know.

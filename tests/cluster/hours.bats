@@ -122,6 +122,47 @@ out() { cat "slurm-$1.out"; }
   run ! grep cancelled "dl-$job/events.jsonl"
 }
 
+# shown_cancelled JOB WHY: in status, and in the history.
+shown_cancelled() {
+  assert_contains "$(on_login dlctl status "$1")" '^state +CANCELLED'
+  assert_contains "$(on_login dlctl status --json "$1")" "\"reason\": ?\"cancelled, by its user or an operator; before: $2"
+  assert_contains "$(on_login dlctl status --ended "$PWD")" "^$1 +CANCELLED"
+  assert_contains "$(on_login dlctl clean "$PWD")" "^$1 +CANCELLED"
+}
+
+@test "scancel of a job that waits to go on: put back, paused, or put back after it had failed: CANCELLED in status and history" {
+  local learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+  script train.sh "exec dlrun -- $learner 40000 50"
+  back=$(submit --dl-learners=1 --dl-checkpoint=ck-back,every=10steps train.sh)
+  paused=$(submit --dl-learners=1 --dl-checkpoint=ck-paused,every=10steps train.sh)
+  failed=$(submit --requeue --dl-learners=1 --wrap 'dlrun -- false')
+  for job in "$back" "$paused"; do wait_file "dl-$job/logs/attempt-1/learner-0.log" '^saved at train step' 60; done
+  wait_state "$failed" FAILED 60
+  # Held, so that they wait until they are cancelled.
+  on_login scontrol requeuehold "$back"
+  on_login dlctl pause "$paused"
+  on_login scontrol requeuehold "$failed"
+  for job in "$back" "$paused" "$failed"; do wait_state "$job" PENDING 60; done
+  # What Slurm does not know any more: the same records, under numbers that it never gave.
+  cp -r "dl-$back" dl-999991
+  cp -r "dl-$paused" dl-999992
+  # As long as they wait, they are not part of the history.
+  run on_login dlctl status --ended "$PWD"
+  for job in "$back" "$paused" "$failed"; do [[ $output != *$'\n'"$job "* ]]; done
+  on_login scancel "$back" "$paused" "$failed"
+  for job in "$back" "$paused" "$failed"; do wait_state "$job" CANCELLED 60; done
+  shown_cancelled "$back" 'requeued by Slurm'
+  shown_cancelled "$paused" 'paused: saved'
+  shown_cancelled "$failed" 'learner 0.* exited with code 1'
+  run on_login dlctl status --ended "$PWD"
+  assert_contains "$output" '^999991 +CANCELLED .* no longer in Slurm: cancelled, or ended before dlrun ran again'
+  assert_contains "$output" '^999992 +HALTED .* no longer in Slurm; before: paused'
+  run on_login dlctl clean --older-than 0s --yes "$PWD"
+  assert_contains "$output" '^999992 +HALTED .* removed$'
+  [ ! -e dl-999992 ]
+}
+
 # bats test_tags=versions
 @test "what is said at submission is no error, and tells of learners that nothing would start" {
   run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'python3 -c 0'

@@ -111,6 +111,83 @@ TEST(ShownState, ACancelledJobIsShownAsSuch) {
   EXPECT_STREQ(shown_name(shown_state(slurm("CANCELLED"), std::nullopt, summary, false)), "FAILED");
 }
 
+// Every newest state of a record, and everything that Slurm can say of a job that is not in its queue.
+TEST(ShownState, OfAnEndedJobForEachRecordAndEachWordOfSlurms) {
+  const auto with = [](JobState state, const std::string& reason = "its reason") {
+    return recorded(state, 1500000, reason);
+  };
+  record::JobSummary failed = with(JobState::kFailed), failed_before = failed, failed_once_more = failed;
+  failed.start = 1;
+  failed_before.start = 0;
+  failed_once_more.start = 0;
+  failed_once_more.once_more = 1;
+  record::JobSummary cancelled_before = with(JobState::kFailed, "cancelled: not saved");
+  cancelled_before.start = 0;
+  record::JobSummary completed_before = with(JobState::kCompleted);
+  completed_before.start = 0;
+  struct Row {
+    const char* what;
+    record::JobSummary record;
+    const char *cancelled, *timeout, *completed;  // what is shown if Slurm says that
+    const char *gone, *accounted;                 // ... if it does not know the job; if its accounting says CANCELLED
+  };
+  const Row rows[] = {
+      {"nothing", {}, "CANCELLED", "FAILED", "COMPLETED", "PENDING", "CANCELLED"},
+      {"put back", with(JobState::kPending), "CANCELLED", "FAILED", "COMPLETED", "CANCELLED", "CANCELLED"},
+      {"no last word", with(JobState::kDeploy), "CANCELLED", "FAILED", "COMPLETED", "FAILED", "CANCELLED"},
+      {"no last word", with(JobState::kDownloading), "CANCELLED", "FAILED", "COMPLETED", "FAILED", "CANCELLED"},
+      {"no last word", with(JobState::kProcessing), "CANCELLED", "FAILED", "COMPLETED", "FAILED", "CANCELLED"},
+      {"no last word", with(JobState::kStoring), "CANCELLED", "FAILED", "COMPLETED", "FAILED", "CANCELLED"},
+      {"paused", with(JobState::kHalted), "CANCELLED", "FAILED", "COMPLETED", "HALTED", "CANCELLED"},
+      {"failed", failed, "FAILED", "FAILED", "FAILED", "FAILED", "FAILED"},
+      {"failed, start unknown", with(JobState::kFailed), "FAILED", "FAILED", "FAILED", "FAILED", "FAILED"},
+      {"failed, put back", failed_before, "CANCELLED", "FAILED", "COMPLETED", "FAILED", "FAILED"},
+      {"failed, put back by Slurm to run nothing", failed_once_more, "FAILED", "FAILED", "FAILED", "FAILED", "FAILED"},
+      {"cancelled", with(JobState::kFailed, "cancelled: not saved"), "CANCELLED", "CANCELLED", "CANCELLED", "CANCELLED",
+       "CANCELLED"},
+      {"cancelled, put back", cancelled_before, "CANCELLED", "FAILED", "COMPLETED", "CANCELLED", "CANCELLED"},
+      {"completed", with(JobState::kCompleted), "COMPLETED", "COMPLETED", "COMPLETED", "COMPLETED", "COMPLETED"},
+      {"completed, put back", completed_before, "COMPLETED", "COMPLETED", "COMPLETED", "COMPLETED", "COMPLETED"},
+  };
+  for (const Row& row : rows) {
+    const auto shows = [&](const char* slurms) {
+      JobInfo info = slurm(slurms);
+      info.restarts = 1;
+      return std::string(shown_name(shown_state(info, std::nullopt, row.record, false)));
+    };
+    const auto forgotten = [&](const char* accounted) {
+      return std::string(shown_name(shown_state(std::nullopt, std::nullopt, row.record, false, accounted)));
+    };
+    EXPECT_EQ(shows("CANCELLED"), row.cancelled) << row.what;
+    for (const char* end : {"TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "PREEMPTED", "DEADLINE", "FAILED"})
+      EXPECT_EQ(shows(end), row.timeout) << row.what << ", " << end;
+    EXPECT_EQ(shows("COMPLETED"), row.completed) << row.what;
+    EXPECT_EQ(forgotten(""), row.gone) << row.what;
+    EXPECT_EQ(forgotten("CANCELLED by 1000"), row.accounted) << row.what;
+    // Slurm was not asked: what was put back may wait still.
+    const bool waits = row.record.state == JobState::kPending;
+    EXPECT_EQ(shown_name(shown_state(std::nullopt, std::nullopt, row.record, false)),
+              std::string(waits ? "PENDING" : row.gone))
+        << row.what;
+  }
+}
+
+TEST(ShownState, WhatCameBeforeIsTold) {
+  const auto reason = [](const std::optional<JobInfo>& info, JobState state, const char* why,
+                         const std::optional<std::string>& forgotten = std::nullopt) {
+    return shown_state(info, std::nullopt, recorded(state, 1500000, why), false, forgotten).reason;
+  };
+  EXPECT_EQ(reason(slurm("CANCELLED"), JobState::kHalted, "paused: saved at train step 7"),
+            "cancelled, by its user or an operator; before: paused: saved at train step 7");
+  EXPECT_EQ(reason(slurm("TIMEOUT"), JobState::kPending, "time limit: not saved"),
+            "Slurm ended it: TIMEOUT; before: time limit: not saved");
+  EXPECT_EQ(reason(slurm("TIMEOUT"), JobState::kProcessing, "all learners run"), "Slurm ended it: TIMEOUT");
+  EXPECT_EQ(reason(std::nullopt, JobState::kPending, "put back", ""),
+            "no longer in Slurm: cancelled, or ended before dlrun ran again; before: put back");
+  EXPECT_EQ(reason(std::nullopt, JobState::kHalted, "paused", ""), "no longer in Slurm; before: paused");
+  EXPECT_EQ(reason(std::nullopt, JobState::kHalted, "paused"), "paused") << "Slurm was not asked";
+}
+
 TEST(ShownState, WithoutSlurmTheRecordCountsIfDlrunLives) {
   const auto running = recorded(JobState::kProcessing, 7);
   EXPECT_EQ(shown_state(std::nullopt, std::nullopt, running, true).state, JobState::kProcessing);

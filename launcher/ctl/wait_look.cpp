@@ -42,6 +42,7 @@ Result<WaitTexts> look_at_wait(const std::string& job_id) {
   if (job.value("JobState") != "PENDING") return texts;
   const auto comment = record::parse_comment(job.value("Comment"));
   texts.paused = comment && comment->state == record::JobState::kHalted;
+  if (comment && comment->state == record::JobState::kPending) texts.put_back = comment->reason;
   const std::string partition = job.value("Partition"), number = job.value("JobId");
   texts.nodes = answer({"scontrol", "--oneliner", "--details", "show", "nodes"});
   texts.partition = answer({"scontrol", "--oneliner", "show", "partition", partition});

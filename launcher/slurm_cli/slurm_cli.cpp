@@ -322,7 +322,8 @@ std::chrono::seconds slurmd_timeout() {
 }
 
 std::chrono::seconds kill_wait_of(const std::string& config) {
-  return seconds_of(config, "KillWait", std::chrono::seconds{30});
+  constexpr std::chrono::seconds kLeast{5};
+  return std::max(seconds_of(config, "KillWait", std::chrono::seconds{30}), kLeast);
 }
 
 std::chrono::seconds kill_wait() {

@@ -82,7 +82,8 @@ constexpr std::chrono::seconds kRequeueDelay{5}, kRequeueDelayEpilog{15};
 std::chrono::seconds requeue_delay();
 // SlurmdTimeout: how long a node may be silent before Slurm sets it DOWN; 300 s if it cannot be read.
 std::chrono::seconds slurmd_timeout();
-// KillWait: the time between SIGTERM and SIGKILL for a job that Slurm ends; 30 s if it cannot be read.
+// KillWait: the time between SIGTERM and SIGKILL for a job that Slurm ends, which slurmd makes 5 s at least; 30 s if it
+// cannot be read.
 std::chrono::seconds kill_wait();
 // {22, 5, 8}
 struct Version {

@@ -93,6 +93,18 @@ EndDecision go_on_without_lost(EndDecision decision, const RestartLimits& limits
 
 }  // namespace
 
+bool is_kill(const Failure& failure) {
+  if (failure.kind == Failure::Kind::kSignal) return failure.signal == SIGKILL && !failure.memory;
+  return failure.kind == Failure::Kind::kAgentLost;
+}
+
+std::string killed_before_saved(int64_t after_ms) {
+  return fmt::format(
+      "not saved: killed {} s after Slurm began to end the job, before its save had ended; save more often "
+      "(every= of --dl-checkpoint), or have KillWait in slurm.conf raised",
+      (after_ms + 500) / 1000);
+}
+
 EndDecision decide_after_death(const Failure& death, bool last, const RestartLimits& limits) {
   EndDecision decision;
   decision.exit_status = exit_status(death);
@@ -144,7 +156,11 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   // A learner that failed by itself counts as a failure, even if a stop was asked for in the meantime. One that Slurm's
   // SIGTERM ended before dlrun could stop it has not failed.
   bool by_sigterm = end.failure && end.failure->kind == Failure::Kind::kSignal && end.failure->signal == SIGTERM;
-  if (end.stop && (!end.failure || by_sigterm)) return end_of_stop(end, limits);
+  if (end.stop && (!end.failure || by_sigterm || end.killed_by_slurm)) {
+    EndDecision decision = end_of_stop(end, limits);
+    decision.by_slurm = end.killed_by_slurm;
+    return decision;
+  }
   if (!end.failure)
     return EndDecision{Action::kFail, kExitInternal,
                        "the learners ended, and dlrun does not know why (a fault of dlrun)"};

@@ -27,7 +27,13 @@ struct AttemptEnd {
   bool all_saved = false;          // learners exited with 75 (saved) or 0; or the agreed train step is committed
   int64_t saved_step = -1;         // newest train step known to be saved
   std::string not_saved_reason;    // why a stop did not save, or empty
+  bool killed_by_slurm = false;    // `failure` is_kill(), and Slurm had begun to end the job
 };
+
+// Whether a learner ended as Slurm ends what still runs of a job after KillWait: by a SIGKILL to it or to its agent.
+bool is_kill(const Failure& failure);
+// Why a job did not save that was killed this long after Slurm had begun to end it.
+std::string killed_before_saved(int64_t after_ms);
 
 struct RestartLimits {
   int restarts_done = 0;  // inside this allocation
@@ -49,12 +55,13 @@ struct EndDecision {
   std::string reason;         // for events, comment and people
   bool exclude_node = false;  // kRequeue: not on the node of the learner that failed
   bool without_lost = false;  // kRestart: on the rest of the allocation; it does not count in restarts_done
+  bool by_slurm = false;      // the learners were killed because Slurm ends the job: nothing has failed
 };
 
-// A stop takes precedence over the failures that it causes; a job that finished all the same is complete. A failure is
-// answered as its class says (failure_class.h): learners are restarted while restarts are left, in all and for the
-// class, unless the loop guard holds the job. After the same failure at the same train step twice there is no third
-// try.
+// A stop takes precedence over the failures that it causes, and so does Slurm's kill of a job that it ends; a job that
+// finished all the same is complete. A failure is answered as its class says (failure_class.h): learners are restarted
+// while restarts are left, in all and for the class, unless the loop guard holds the job. After the same failure at the
+// same train step twice there is no third try.
 EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits);
 
 // What to do after a dlrun died (Failure::Kind::kLauncher). A job without checkpoints begins again from its start,

@@ -199,6 +199,9 @@ struct Stop {
   bool presumed = false;  // Slurm has not answered yet what its signal means
   bool late = false;      // asked for when this attempt was ending: meant for what comes after it
   bool hold = false;      // a pause was asked for, too
+  // Unix time of the signal with which Slurm began to end the job, by its own word; 0: it has not. It kills KillWait
+  // later what still runs.
+  int64_t slurm_ends_ms = 0;
 };
 
 // The question to Slurm about a signal.

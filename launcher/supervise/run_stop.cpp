@@ -25,6 +25,10 @@ bool never_saves(StopCause cause) {
 bool is_harder(StopCause cause) {
   return cause == StopCause::kSlurmRequeue || never_saves(cause);
 }
+// Whether Slurm is ending the job, and does not only ask it to stop.
+bool is_end_by_slurm(StopCause cause) {
+  return cause == StopCause::kTimeLimit || cause == StopCause::kCancelled || cause == StopCause::kSlurmRequeue;
+}
 bool goes_back(StopCause cause) {
   return cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kResize ||
          cause == StopCause::kTimeLimit || cause == StopCause::kTogether;
@@ -256,6 +260,8 @@ void RunStep::on(const SlurmSaid& said) {
   } else if (reading.kind == Kind::kWatchTimeLimit && reading.deadline_ms) {
     act(WatchTimeLimit{*reading.deadline_ms});
   }
+  if (s_.stop && s_.stop->slurm_ends_ms == 0 && reading.kind == Kind::kStop && is_end_by_slurm(reading.cause))
+    s_.stop->slurm_ends_ms = question.signal_ms;
   const bool saves =
       reading.kind == Kind::kSaveNow || (reading.kind == Kind::kWatchTimeLimit && s_.rules.saves_at_own_signal);
   if (saves && !s_.stop && s_.phase == Phase::kRunning && !s_.agreement.open() && !question.presumed) {

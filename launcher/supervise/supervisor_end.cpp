@@ -55,15 +55,23 @@ AttemptEnd Supervisor::attempt_end() const {
   if (committed) end.failure.reset();
   end.all_saved = stop && ((nobody_failed && anybody_saved) || committed);
   if (stop) end.not_saved_reason = stop->not_saved_reason;
+  const bool slurm_ends = end.stop && stop->slurm_ends_ms != 0 && !nodes_.any_lost();
+  end.killed_by_slurm = slurm_ends && end.failure && is_kill(*end.failure);
+  if (end.killed_by_slurm && end.not_saved_reason.empty()) {
+    const int64_t killed_ms = unix_ms() - (awake_ms() - end.failure->at_ms);
+    end.not_saved_reason = killed_before_saved(killed_ms - stop->slurm_ends_ms);
+  }
   return end;
 }
 
 // Whether Slurm has to be asked before the end can be judged: if dlrun does not know yet whether the job may be
 // requeued, or if SIGTERM ended the learners before dlrun knew what it meant (some sites' Slurm sends it to every
-// process of a step).
+// process of a step), or if they were killed while it was only presumed that Slurm ends the job.
 bool Supervisor::must_ask_why() const {
-  if (!plan().under_slurm || (state_.stop && slurm_->info())) return false;
-  return !slurm_->info() || state_.question.open || by_sigterm(first_cause(attempt_.failures));
+  const std::optional<Failure> cause = first_cause(attempt_.failures);
+  const bool unclear_kill = state_.stop && state_.stop->presumed && cause && is_kill(*cause);
+  if (!plan().under_slurm || (state_.stop && slurm_->info() && !unclear_kill)) return false;
+  return !slurm_->info() || state_.question.open || by_sigterm(cause);
 }
 
 void Supervisor::perform(const AskWhy& /*ask*/) {
@@ -99,7 +107,8 @@ void Supervisor::perform(const JudgeEnd& /*judge*/) {
     limits.same_failure = attempts_with(failure_signature(*end.failure, end.failure_class), journal_->events());
   }
   Decided decided;
-  decided.sweep = attempt_.agent_lost;
+  // What Slurm is killing needs no sweep, and Slurm starts no further step of such a job.
+  decided.sweep = attempt_.agent_lost && !end.killed_by_slurm;
   decided.again = end.failure && !end.stop && needs_other_store(end.failure_class);
   decide(decide_end(end, limits), decided);
 }
@@ -133,7 +142,7 @@ Decided Supervisor::decided_of_decision() const {
 
 // The failure that the decision is about, if any, and its class.
 std::optional<Failure> Supervisor::cause_of_end() const {
-  if (decision_.action == EndDecision::Action::kComplete) return std::nullopt;
+  if (decision_.action == EndDecision::Action::kComplete || decision_.by_slurm) return std::nullopt;
   return first_cause(attempt_.failures);
 }
 FailureClass Supervisor::class_of_end() const {

@@ -163,6 +163,28 @@ shown_cancelled() {
   [ ! -e dl-999992 ]
 }
 
+events() { jq -r 'select(.learner == null) | "\(.attempt) \(.state) \(.reason // "")"' "dl-$1/events.jsonl" 2>/dev/null; }
+has_event() { events "$1" | grep -qE -- "$2"; }
+wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
+
+@test "what Slurm kills before its save has ended has not failed: the job goes back and says what happened" {
+  local learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+  script train.sh "exec dlrun -- $learner 40000 50 stuck@0"
+  job=$(submit --nodes=2 --dl-learners=2 --dl-checkpoint=ck train.sh)
+  for rank in 0 1; do wait_file "dl-$job/logs/attempt-1/learner-$rank.log" '^attempt 1 starts at train step 0' 60; done
+  on_login scontrol requeue "$job"
+  wait_file "dl-$job/logs/attempt-1/learner-1.log" '^stuck in its save' 30
+  # As the slurmd of its node does at the end of KillWait, if that is over there a moment before dlrun takes it to be.
+  kill -9 "$(agent_of "$job" 1)"
+  local words='not saved: killed [0-9]+ s after Slurm began to end the job, before its save had ended; save more often'
+  wait_event "$job" "^1 PENDING requeued by Slurm: $words" 60
+  run ! has_event "$job" FAILED
+  # It starts again, and there its learners save.
+  wait_file "dl-$job/logs/attempt-2/learner-0.log" '^attempt 2 starts at train step 0' 180
+  assert_contains "$(on_login dlctl status "$job")" "^.* 1 +PENDING .* requeued by Slurm: not saved: killed"
+}
+
 # bats test_tags=versions
 @test "what is said at submission is no error, and tells of learners that nothing would start" {
   run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'python3 -c 0'

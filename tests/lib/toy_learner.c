@@ -4,7 +4,7 @@
  * weights. toy_learner TOTAL STEP_MS [WHAT@STEP]... runs train steps until TOTAL are done, each STEP_MS milliseconds
  * long, saving when asked. WHAT, before train step STEP of the first attempt (of every attempt: WHAT!STEP): kill
  * (SIGKILL to itself), exit (code 3), and for rank 1 only kill1, exit1. refuse: from that step on a stop is answered by
- * exit code 76 without a save. Prints one line for each thing it does.
+ * exit code 76 without a save; stuck: its save before a stop never ends. Prints one line for each thing it does.
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   const int rank = number("DL_RANK"), attempt = number("DL_ATTEMPT");
   const int64_t total = argc > 1 ? atoll(argv[1]) : 10;
   const long step_ms = argc > 2 ? atol(argv[2]) : 100;
-  int refuse = 0;
+  int refuse = 0, stuck = 0;
   setvbuf(stdout, NULL, _IOLBF, 0);
   dlckpt_ctx* c = NULL;
   int rc = dlckpt_open(NULL, &c);
@@ -56,6 +56,10 @@ int main(int argc, char** argv) {
   for (; step < total; step++) {
     int want = dlckpt_want(c, step);
     if ((want & DLCKPT_WANT_EXIT) && refuse) return 76;
+    if ((want & DLCKPT_WANT_EXIT) && stuck) {
+      printf("stuck in its save\n");
+      sleep_ms(600000);
+    }
     if (want & DLCKPT_WANT_SAVE) {
       rc = dlckpt_save(c, step);
       printf("saved at train step %lld: %s\n", (long long)step, rc == DLCKPT_OK ? "ok" : dlckpt_errmsg(c));
@@ -74,6 +78,7 @@ int main(int argc, char** argv) {
       if (sscanf(argv[i], "%31[a-z0-9]%c%lld", what, &mark, &at) != 3 || step < at || (mark == '@' && attempt > 1))
         continue;
       if (strcmp(what, "refuse") == 0) refuse = 1;
+      if (strcmp(what, "stuck") == 0) stuck = 1;
       if (step == at || mark == '!') misbehave(what, rank);
     }
     sleep_ms(step_ms);

@@ -125,12 +125,13 @@ TEST(SlurmCliTest, SlurmdbdIsThereOnlyWhereItIsNamed) {
   EXPECT_FALSE(has_slurmdbd(""));
 }
 
-TEST(SlurmCliTest, KillWaitIsWhatSlurmConfSays) {
+TEST(SlurmCliTest, KillWaitIsWhatSlurmConfSaysButNeverLessThanSlurmdWaits) {
   EXPECT_EQ(kill_wait_of("KeepAliveTime           = SYSTEM_DEFAULT\nKillOnBadExit           = 0\nKillWait              "
                          "  = 10 sec\nLaunchParameters        = (null)\n")
                 .count(),
             10);
   EXPECT_EQ(kill_wait_of("KillWait = 120 sec").count(), 120);
+  EXPECT_EQ(kill_wait_of("KillWait = 2 sec").count(), 5) << "slurmd waits for 5 s at least";
   EXPECT_EQ(kill_wait_of("KillWait = soon").count(), 30) << "Slurm's default";
   EXPECT_EQ(kill_wait_of("").count(), 30);
 }

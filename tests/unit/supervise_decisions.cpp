@@ -358,6 +358,32 @@ RestartLimits limits(int done, int max, int without_progress, bool measurable, b
   return l;
 }
 
+TEST(RestartPolicyTest, WhatSlurmKillsWhileItEndsTheJobHasNotFailed) {
+  EXPECT_TRUE(is_kill(lost(0, 1)));
+  EXPECT_TRUE(is_kill(killed(0, SIGKILL, 1)));
+  EXPECT_FALSE(is_kill(killed(0, SIGSEGV, 1)));
+  EXPECT_FALSE(is_kill(exited(0, 1, 1)));
+  Failure memory = killed(0, SIGKILL, 1);
+  memory.memory = true;
+  EXPECT_FALSE(is_kill(memory));
+  AttemptEnd end = failed(lost(0, 1));
+  end.killed_by_slurm = true;
+  end.not_saved_reason = killed_before_saved(5100);
+  const std::string why =
+      "not saved: killed 5 s after Slurm began to end the job, before its save had ended; save more often (every= of "
+      "--dl-checkpoint), or have KillWait in slurm.conf raised";
+  for (const auto& [cause, begin] : {std::pair{StopCause::kTimeLimit, "time limit: "},
+                                     {StopCause::kSlurmRequeue, "requeued by Slurm: "},
+                                     {StopCause::kCancelled, "cancelled: "}}) {
+    end.stop = cause;
+    const EndDecision decision = decide_end(end, limits(0, 0, 0, true, true));
+    EXPECT_EQ(decision.reason, begin + why);
+    EXPECT_TRUE(decision.by_slurm);
+  }
+  end.killed_by_slurm = false;
+  EXPECT_FALSE(decide_end(end, limits(0, 0, 0, true, true)).by_slurm);
+}
+
 TEST(RestartPolicyTest, Table) {
   AttemptEnd complete;
   complete.all_finished = true;
@@ -387,6 +413,15 @@ TEST(RestartPolicyTest, Table) {
   no_restarts.restarts_max = 0;
   AttemptEnd lost_while_stopping = failed(lost(1, 1));
   lost_while_stopping.stop = StopCause::kPause;
+  AttemptEnd slurms_kill = failed(lost(0, 1));
+  slurms_kill.stop = StopCause::kTimeLimit;
+  slurms_kill.killed_by_slurm = true;
+  AttemptEnd slurms_kill_cancelled = slurms_kill;
+  slurms_kill_cancelled.stop = StopCause::kCancelled;
+  AttemptEnd slurms_kill_requeued = slurms_kill;
+  slurms_kill_requeued.stop = StopCause::kSlurmRequeue;
+  AttemptEnd somebodys_kill = slurms_kill;
+  somebodys_kill.killed_by_slurm = false;
   const PolicyRow rows[] = {
       {"all finished", complete, {}, Action::kComplete, 0},
       {"finished although a stop was asked", complete_while_stopping, {}, Action::kComplete, 0},
@@ -418,6 +453,14 @@ TEST(RestartPolicyTest, Table) {
        Action::kStopped, kExitSaved},
       {"time limit, saved", stopped(StopCause::kTimeLimit, true), limits(0, 0, 0, true, true), Action::kRequeue,
        kExitSaved},
+      {"time limit, killed by Slurm", slurms_kill, limits(0, 0, 1, true, true), Action::kRequeue, kExitNotSaved},
+      {"the same twice", slurms_kill, limits(0, 0, 2, true, true), Action::kHold, kExitNotSaved},
+      {"the same without checkpoints", slurms_kill, limits(0, 0, 0, false, true), Action::kFail, kExitNotSaved},
+      {"time limit, killed by somebody else before Slurm ends the job", somebodys_kill, limits(0, 0, 0, true, true),
+       Action::kFail, exit_status(lost(0, 1))},
+      {"scancel, killed by Slurm", slurms_kill_cancelled, limits(0, 0, 0, true, true), Action::kFail, kExitNotSaved},
+      {"Slurm put it back and killed it", slurms_kill_requeued, limits(0, 0, 0, true, true), Action::kAlreadyRequeued,
+       kExitNotSaved},
       {"time limit without checkpoints", stopped(StopCause::kTimeLimit, false, -1), limits(0, 0, 0, false, true),
        Action::kFail, kExitNotSaved},
       {"gives way, saved", stopped(StopCause::kYield, true), limits(0, 0, 0, true, true), Action::kRequeue, kExitSaved},

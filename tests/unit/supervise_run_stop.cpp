@@ -93,6 +93,28 @@ TEST_F(RunStopTest, ASaveIsBegunThoughSlurmHangsAndTheDeadlineCountsFromTheSigna
   ASSERT_TRUE(did<KillLearners>()) << "a second before the deadline";
 }
 
+TEST_F(RunStopTest, WhenSlurmBeganToEndTheJobIsRemembered) {
+  run();
+  give(Signalled{SIGUSR2});
+  SlurmSaid answer;
+  answer.job.emplace();
+  answer.job->state = "RUNNING";
+  answer.job->end_time = kSignal / 1000 + 90;
+  give(answer);
+  pause();
+  ASSERT_TRUE(state_.stop);
+  EXPECT_EQ(state_.stop->slurm_ends_ms, 0) << "it only warned, and dlctl asked";
+  wait(3000);
+  give(Signalled{SIGTERM});
+  wait(200);
+  said("COMPLETING");
+  EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal + 3000) << "of the signal, not of the answer";
+  wait(2000);
+  give(Signalled{SIGTERM});
+  said("COMPLETING");
+  EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal + 3000) << "of the first one";
+}
+
 TEST(ReadSignalTest, TheRulesOfTheRunHoldForEverySignalThatIsRead) {
   RunRules rules;
   rules.kill_wait_s = 90;

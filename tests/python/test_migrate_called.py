@@ -57,12 +57,36 @@ class Called(support.Case):
 
     def test_what_is_not_plain_stays(self):
         self.put("a.sh", LAUNCH)
-        self.put("b.sh", LAUNCH)
         self.put("submit.sh", "for i in 1 2; do sbatch a.sh; done; python x.py\n")
         self.put("say.sh", "echo torchrun-free\n")
-        for body in ("bash a.sh\nbash b.sh\n", "bash submit.sh\n", "bash say.sh\n", "bash gone.sh\n", "cat a.sh\n"):
+        for body in ("bash submit.sh\n", "bash say.sh\n", "bash gone.sh\n", "cat a.sh\n"):
             result = self.of(body)
             self.assertEqual((result.launches, result.script), (0, ONE + body), body)
+
+    def test_several_scripts_that_it_calls_are_translated(self):
+        self.put("env.sh", "pip install accelerate\nexport A=1\n")
+        self.put("a.sh", LAUNCH)
+        self.put("b.sh", "#!/bin/bash\n#SBATCH --nodes=7\nset -e\naccelerate launch --num_processes 4 b.py\n")
+        result = self.of("source env.sh\nB=b.sh\nbash a.sh\nif true; then bash $B x; fi\necho $SLURM_GPUS_PER_NODE\n")
+        self.assertEqual((result.launches, result.learners, result.gpus), (2, "4", 1))
+        self.assertEqual([os.path.basename(part.place) for part in result.others], ["a.sh", "b.sh"])
+        self.assertIn("dlrun -- python3 ./train.py", result.others[0].new)
+        self.assertEqual(result.others[1].new, "#!/bin/bash\n#SBATCH --nodes=7\nset -e\ndlrun -- python3 b.py\n")
+        self.assertTrue(result.script.endswith("source env.sh\nB=b.sh\nbash a.sh\nif true; then bash $B x; fi\necho 4\n"), result.script)
+        self.assertIn((9, "SLURM_GPUS_PER_NODE is only set for --gpus-per-node, which has gone: 4 is written in its place"), [tuple(note) for note in result.notes])
+
+    def test_a_sourced_script_may_start_the_training(self):
+        self.put("go.sh", "torchrun --nproc_per_node 4 t.py\n")
+        for word in ("source", "."):
+            result = self.of(word + " ./go.sh\n")
+            self.assertEqual((body_of(result), result.others[0].new), (word + " ./go.sh\n", "dlrun -- python3 t.py\n"))
+        self.put("one.sh", "python t.py  # instead of torchrun\n")
+        self.assertEqual(self.of("source one.sh\n").launches, 0)
+
+    def test_of_scripts_without_a_launcher_the_last_is_the_training(self):
+        self.put("prepare.sh", "python prepare.py\n")
+        self.put("train.sh", "python train.py\n")
+        self.assertEqual(body_of(self.of("bash prepare.sh\nbash train.sh 1\n")), "bash prepare.sh\ndlrun -- bash train.sh 1\n")
 
     def test_both_are_shown_and_written(self):
         self.put("launch.sh", LAUNCH)

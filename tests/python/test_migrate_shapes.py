@@ -75,6 +75,9 @@ class Meeting(support.Case):
 
     def test_a_script_beside_it_that_sets_them_is_told(self):
         result = self.with_file("srun bash run.sh\n", "cd /d\n" + self.SETS + "python t.py\n", "run.sh")
+        self.assertEqual(body_of(result), "MASTER_PORT=29500 dlrun -- bash run.sh\n")
+        self.assertIn("run.sh says itself where the ranks meet", str(result.notes))
+        result = self.with_file("srun bash run.sh\n", "cd /d\nexport RANK=$((SLURM_NODEID))\npython t.py\n", "run.sh")
         self.assertIn("run.sh:2 sets RANK", str(result.notes))
 
 
@@ -265,7 +268,7 @@ class Rest(support.Case):
 
     def test_a_script_that_is_written_on_the_way_is_read(self):
         for write in ("cat > run.sh <<'EOF'", "cat << EOF > ./run.sh"):
-            result = of(write + "\nexport RANK=\\$SLURM_PROCID\npython torch.py\nEOF\nsrun bash run.sh\n")
+            result = of(write + "\nexport RANK=\\$((SLURM_NODEID))\npython torch.py\nEOF\nsrun bash run.sh\n")
             self.assertIn("run.sh:1 sets RANK", str(result.notes))
 
     def test_the_cpus_of_the_only_srun_are_those_of_the_job(self):

@@ -71,7 +71,7 @@ class Counts:
         at = launch.cursor.top.words[0].start
         if "restarts" in told and (self.number(told["restarts"]) or 0) > 0:
             self.restarts = str(self.number(told["restarts"]))
-        if name in ("torchrun", "torch.distributed.launch", "deepspeed", "colossalai", "composer"):
+        if name in ("torchrun", "torch.distributed.launch", "deepspeed", "colossalai", "composer", "tune"):
             return self.of_nodes(launch, name, told, outer, known, at)
         if name == "accelerate":
             return self.of_accelerate(launch, told, known, at)
@@ -121,7 +121,7 @@ class Counts:
             number, nodes = known["SLURM_NNODES"] if hosts else 1, NNODES if hosts else None
         elif "endpoint" in told and not re.search(r"localhost|127\.0", told["endpoint"].raw):
             # srun starts one launcher on each node, and these meet at the endpoint.
-            number = self.number(outer.get("nodes")) or self.number(outer.get("total")) or 1
+            number = self.number(outer.get("nodes")) or self.number(outer.get("total")) or (self.asked.nodes if launch.launchers[0] == "srun" else None) or 1
             if any(self.is_open(outer.get(what)) for what in ("nodes", "total")):
                 open_nodes, nodes = True, outer.get("nodes") or outer.get("total")
         elif "total" in told:

@@ -41,6 +41,14 @@ def read(text: str) -> List[Line]:
     return lines
 
 
+def unread(text: str) -> Optional[int]:
+    """The first #SBATCH line behind a command, which sbatch does not read. Not one in a here document."""
+    lines = lines_of(text)
+    first = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
+    late = next((i for i in range(first, len(lines)) if re.match(r"#SBATCH\s+-", lines[i])), None)
+    return None if late is None or any("<<" in line for line in lines[first:late]) else sum(len(line) for line in lines[:late])
+
+
 def _options(body: str) -> Tuple[List[Option], str]:
     # As for sbatch, a # outside of quotes begins a comment.
     word = r"""(?:[^ \t"'#]|"[^"]*"|'[^']*'|["'])+"""

@@ -2,12 +2,13 @@
 """Commands that dlrun can only start in another form: programs in here documents, deepy.py, Hydra's launcher of torchrun, tasks
 that saw one GPU alone, and what stands behind the launch in the text of a node's shell."""
 import re
-from typing import List, Optional, Tuple
+from typing import List, Optional, Set, Tuple
 
 from . import launch as launches, shell
 from .counts import NODES, Count, Found
 from .kept import Kept
 from .launchers import LAUNCHERS
+from .nodes import Loop
 
 MOST_OF_AN_ARGUMENT = 100_000  # bytes; Linux takes 128 KiB
 TRAINING = re.compile(r"backward\(|optim|DistributedDataParallel|init_process_group|Trainer\(|Accelerator\(|hvd\.init|\.fit\(|COMM_WORLD|torch\.distributed|jax\.distributed")
@@ -23,6 +24,10 @@ SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensor
 
 
 class Forms(Kept):
+    def __init__(self, text: str, folder: str):
+        super().__init__(text, folder)
+        self.alone: Set[int] = set()  # offsets of the launches whose learners see one GPU each
+
     any_document = False  # nothing else starts a training: a program in a here document may be it, whatever it does
 
     def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:
@@ -34,6 +39,17 @@ class Forms(Kept):
         return any(re.search(NODES, re.sub(r"^[ \t]*#[^\n]*", "", text, flags=re.M)) for text in spoken)
 
     # ---- what stays
+
+    def stays_as_it_is(self) -> bool:
+        """Whether the whole script stays, for what its #SBATCH lines ask for."""
+        options = [option for line in self.lines for option in line.options]
+        inside = next((option.text for option in options if option.name in ("container-image", "environment")), "")
+        if inside:
+            self.note(self.lines[0].start, f"this job's script runs in a container itself ({inside}), where dlrun is not; it is left as it is")
+        elif any(option.name in ("hetjob", "packjob") for option in options):
+            self.note(self.lines[0].start, "a heterogeneous job: --dl-* flags are refused in it; it is left as it is")
+            return True
+        return bool(inside)
 
     def serves(self, launch: launches.Launch) -> bool:
         """Whether the command runs beside the training, like a server. It then stays with srun."""
@@ -96,6 +112,28 @@ class Forms(Kept):
     def command_of(self, item: Found) -> shell.Command:
         return next(one for one in self.commands if any(word.start == item.at for word in one.words))
 
+    # ---- --local_rank
+
+    def with_local_rank(self, prefix: str, launch: launches.Launch) -> str:
+        """`prefix` with a shell that adds --local_rank for each learner, quoted once more if an eval reads it."""
+        words = launch.cursor.top.words
+        before = self.text[words[0].start - 1:words[0].start]
+        if before == "'":
+            return prefix + 'bash -c "exec \\"\\$@\\" --local_rank=\\$LOCAL_RANK" learner '
+        escaped = "bash -c 'exec \\\"\\$@\\\" --local_rank=\\$LOCAL_RANK' learner"
+        if before == '"':
+            return prefix + escaped + " "
+        if any(self.text[word.start:word.end] == "eval" and word.start < launch.first for word in words):
+            return f'"{prefix}{escaped}" '
+        return prefix + "bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner "
+
+    def put_local_rank(self, launch: launches.Launch, dollar: str) -> None:
+        """Adds --local_rank after the program, in the text of a shell that each learner runs."""
+        holder = launch.stack[-1]
+        at = holder.at + 1 if launches.PYTHON.fullmatch(launch.program) else holder.at
+        end = holder.words[min(at, len(holder.words) - 1)].end
+        self.edits[(end, end)] = f" --local_rank={dollar}LOCAL_RANK"
+
     # ---- deepy.py and Hydra
 
     def of_other_launchers(self, item: Found) -> Found:
@@ -131,18 +169,21 @@ class Forms(Kept):
     def own_gpu(self, item: Found) -> str:
         """A task of --gpus-per-task=1 saw one GPU, as cuda:0. Words that let a learner see its own alone, if its program may need that."""
         launch = item.launch
-        if launch.launchers != ["srun"] or item.inner or launch.inner or not launches.PYTHON.fullmatch(launch.program):
+        own_program = re.fullmatch(r"[\w./-]+", launch.program) and not launch.program.endswith((".sh", ".bash")) and launch.program not in launches.SHELLS and \
+            not launches.is_wrapper(launch.program)
+        if launch.launchers != ["srun"] or item.inner or launch.inner or not launches.PYTHON.fullmatch(launch.program) and not own_program:
             return ""
         told = launch.told[0]
         each = self.number(told["gpus_each"]) if "gpus_each" in told else self.asked.gpus_per_task
         bound = next((shell.unquoted(value.raw) for name, value in launch.noted if name == "gpu-bind"), self.asked.given.get("gpu-bind", ""))
-        if each != 1 or bound in ("none", "closest") or self.tasks_of_a_node() == 1 or item.many.most == 1 or item.many.most is None:
+        if each != 1 or bound in ("none", "closest") or self.tasks_of_a_node() == 1 or item.many.most == 1 or item.many.most is None and item.many.words:
             return ""
         holder = launch.stack[-1]
         program = next((name for name in (shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]) if name.endswith(".py")), "")
         content = self.content_of(program) if program else None
         if content is not None and CHOOSES_GPU.search(content):
             return ""
+        self.alone.add(item.at)
         self.note(item.at, "each task saw one GPU alone (--gpus-per-task=1), and so does each learner; if the program takes cuda:$LOCAL_RANK, leave this bash -c out")
         return OWN_GPU
 
@@ -194,12 +235,35 @@ class Forms(Kept):
 
     # ---- one node in each turn of a loop
 
+    def takes_its_number(self, item: Found, loop: Loop) -> bool:
+        """srun -w NODE -N1 -n1 env MACHINE_RANK=$i run.sh &, in a loop: one learner on each node, which is given the number of its node."""
+        launch, top = item.launch, item.launch.cursor.top
+        told = launch.told[0] if launch.launchers == ["srun"] else {}
+        if "job:nodelist" not in told or launch.inner or item.inner or not item.parallel or not self.asked.nodes or self.number(told.get("total")) != 1:
+            return False
+        numbers = [(i, word.group(1)) for i, one in enumerate(top.words) for word in [re.fullmatch(
+            r"([A-Za-z_]\w*)=\"?\$\{?(\w+)\}?\"?", self.text[one.start:one.end])] if word and word.group(2) in loop.names]
+        before = set(top.gone)
+        top.gone |= {i for i, _ in numbers}
+        self.kept_texts.pop(item.at, None)
+        if not numbers or not self.is_alone(item, loop):
+            top.gone = before
+            self.kept_texts.pop(item.at, None)
+            return False
+        self.take_out_of_loop(item, loop)
+        self.whole.add(item.at)
+        launch.of_node = "bash -c 'export " + " ".join(f"{name}=$DL_NODE_RANK" for _, name in numbers) + "; exec \"$@\"' learner "
+        return True
+
     def tasks_in_a_loop(self, found: List[Found]) -> List[Found]:
         """srun -N1 -n1 -r $i bash -c "program --node_rank $i" &: one learner on each node, which knows its own number."""
         result: List[Found] = []
         for item in found:
             loop = self.loop_of(item, self.loops())
             launch = item.launch
+            if loop is not None and self.takes_its_number(item, loop):
+                result.append(item._replace(many=Count(self.asked.nodes, self.asked.nodes), parallel=False))
+                continue
             one = loop is not None and launch.launchers == ["srun"] and launch.inner is not None and item.parallel and not item.inner and self.asked.nodes and \
                 self.number(launch.told[0].get("total")) == 1 and self.number(launch.told[0].get("nodes")) == 1
             placed = [value.raw for name, value in launch.noted if name in ("r", "relative")] if one else []

@@ -7,7 +7,7 @@ FRAMEWORKS = (("horovod", r"horovod"), ("pytorch", r"torch|lightning|MASTER_ADDR
               ("tensorflow", r"TF_CONFIG|tensorflow|keras"), ("jax", r"\bjax\b|\bflax\b|JAX_"),
               ("mpi", r"\bmpi4py|\bMPICH_\w+=|\bI_MPI_\w+=|\w*BACKEND=mpi\b"))
 MODULES = (("horovod", "horovod"), ("pytorch", "torch|torchvision|lightning|pytorch_lightning|deepspeed|accelerate|transformers"), ("jax", "jax|flax"),
-           ("tensorflow", "tensorflow|keras"), ("mpi", "mpi4py"))
+           ("tensorflow", "tensorflow|keras"), ("mpi", "mpi4py|petsc4py|dolfin|dolfinx|firedrake"))
 
 
 def in_words(text: str) -> str:

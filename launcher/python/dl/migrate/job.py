@@ -18,10 +18,14 @@ class Job(Nodes):
         """The job's learners: those of the largest launch, or of launches that run at the same time together."""
         if any(item.many.most is None for item in found):
             return Count(None, None)
+        if (self.asked.nodes or 1) > 1:
+            # On several nodes, a branch that starts nothing on the others is the one for a single node.
+            spread = [item for item in found if item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"])]
+            found = [item for item in found if any(item is one for one in spread) or not any(self.branches.exclude(item.at, one.at) for one in spread)]
         best = max((item.many for item in found), key=lambda one: one.most or 0)
-        parallel = [item for item in found if item.parallel]
+        parallel = [item for item in found if item.parallel and not self.is_awaited(item, found)]
         together = max((sum(item.many.most or 0 for item in parallel if not self.branches.exclude(item.at, one.at)) for one in parallel), default=0)
-        if any(item.parallel and item.many.most == 1 for item in found):
+        if any(item.many.most == 1 for item in parallel):
             together = max(together, self.asked.tasks or 0, self.asked.gpus or 0)
         loops = self.loops()
         for item in found:
@@ -31,6 +35,15 @@ class Job(Nodes):
         if together > (best.most or 0):
             best = Count(together, together)
         return best
+
+    def is_awaited(self, item: Found, found: List[Found]) -> bool:
+        """Whether the script only starts this one in the background to wait for it, as scripts do that trap signals."""
+        others = [one for one in self.commands if one.after == "&" and any(launches.PYTHON.fullmatch(self.text[word.start:word.end]) for word in one.words)]
+        if sum(1 for one in found if one.parallel) > 1 or len(others) > 1 or self.loop_of(item, self.loops()) is not None:
+            return False
+        at = next((i for i, one in enumerate(self.commands) if any(word.start == item.at for word in one.words)), len(self.commands))
+        words = [self.text[word.start:word.end] for one in self.commands[at + 1:at + 2] for word in one.words]
+        return bool(words) and (words[0] == "wait" or re.fullmatch(r"\w+=\"?\$!\"?", words[words[0] in ("export", "local", "readonly") and len(words) > 1]) is not None)
 
     def gpus_of(self, found: List[Found], learners: Count) -> Optional[int]:
         total = self.asked.gpus

@@ -2,7 +2,7 @@
 """Adapts lines that stay but depend on options that are removed, and writes the notes about options that dlrun does not
 have."""
 import re
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional, Set, Tuple
 
 from . import launch as launches, shell
 from .counts import Count, Found
@@ -15,6 +15,8 @@ OPERAND = r"(?:\$\{[^}]*\}|\$?\w+)"
 
 
 class Kept(Job):
+    alone: Set[int]
+
     def replace_variables(self, learners: Count) -> None:
         """Writes the values of variables that Slurm sets only for options that --dl-learners and --dl-gpus replace."""
         asked = self.asked
@@ -26,7 +28,7 @@ class Kept(Job):
             if option not in asked.given or number is None or any(item.name == name for item in self.assigned):
                 continue
             taken, first = dict(self.edits), True
-            for use in re.finditer(r"\$\{" + name + r"(?::?[-=?][^}]*)?\}|\$" + name + r"\b|\b" + name + r"\b", self.text):
+            for use in re.finditer(r"\$\{" + name + r"(?:(?::?[-=?]|##?|%%?)[^}]*)?\}|\$" + name + r"\b|\b" + name + r"\b", self.text):
                 if any(a <= use.start() < b for a, b in taken) or self.is_remark(use.start()) or (use.group(0) == name and not self.is_arithmetic(use.start())):
                     continue
                 start = use.start() - (self.text[use.start() - 1] == "\\" and use.group(0) != name)
@@ -123,7 +125,7 @@ class Kept(Job):
                 self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
         many_of_node = self.asked.known()["SLURM_NTASKS_PER_NODE"] if self.asked.nodes else None
         if item.launch.launchers in (["srun"], ["mpirun"]) and not item.inner and many_of_node != 1 and (item.many.most or 2) > 1 and not self.launchers_in_script(item) and \
-                not launches.PYTHON.fullmatch(item.launch.program) and ("gpus_each" in item.launch.told[0] or self.asked.gpus_per_task):
+                not launches.PYTHON.fullmatch(item.launch.program) and item.at not in self.alone and ("gpus_each" in item.launch.told[0] or self.asked.gpus_per_task):
             self.note(item.at, "each task saw its own GPUs alone (--gpus-per-task); here a learner sees those of its node and takes cuda:$LOCAL_RANK")
         if not self.keep_tail(item):
             self.say_what_runs_oftener(item)

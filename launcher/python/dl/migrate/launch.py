@@ -8,8 +8,9 @@ from .launchers import HEADS, LAUNCHERS, MODULES, UTILITIES, WRAPPERS, Launcher
 from .shell import RESERVED, unquoted
 from .words import DEPTH, Cursor, Holder
 
-PYTHON = re.compile(r"(?:\S*/)?(?:i?python[\d.]*|pypy[\d.]*)|\$\{?\w*(?:PYTHON|python)(?:_?(?:BIN|EXE|PATH|bin|exe))?\}?")
-KEPT_IN_FRONT = {"exec", "nohup", "command", "builtin", "env", "sudo", "unbuffer", "stdbuf", "eval"}
+# Also a variable that by its name holds the interpreter: $PYTHON_BIN, ${PY:-python3}.
+PYTHON = re.compile(r"(?:\S*/)?(?:i?python[\d.]*|pypy[\d.]*)|\$\{?(?:\w*(?:PYTHON|python)|(?:\w+_)?PY)(?:_?(?:BIN|EXE|PATH|bin|exe))?(?::?[-=][^}]*)?\}?")
+KEPT_IN_FRONT = {"exec", "nohup", "setsid", "command", "builtin", "env", "sudo", "unbuffer", "stdbuf", "eval", "time"}
 SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"}
 
 
@@ -33,6 +34,7 @@ class Launch:
         self.local_rank = False                    # the program expects --local_rank
         self.inner: Optional[Tuple[int, int]] = None  # the text of bash -c
         self.program = ""                          # the first word of the program
+        self.of_node = ""                          # words of a shell that sets what only the learner knows
         self.first = 0                             # offset of the command, after exec, assignments and the like
         self.stack: List[Holder] = []              # the holders in which the program begins, outermost first
 
@@ -51,6 +53,11 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
     launch = Launch(cursor)
     launch.first = cursor.word().start
     name = _take_head(cursor, launch)
+    unknown = is_unknown(cursor)
+    if name is None and unknown and _head_here(cursor, 1) is not None:
+        cursor.keep()
+        name = _take_head(cursor, launch)
+        launch.notes.append(unknown)
     if name is None and (nested or os.path.basename(cursor.plain() or "") in WRAPPERS or _begins_with_wrapper(cursor)):
         name = _take_head_further_on(cursor, launch)
     if name is None:
@@ -82,6 +89,15 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
     return launch
 
 
+def is_unknown(cursor: Cursor) -> str:
+    """A note about the next word, if it is a variable in front of a command that the script does not set."""
+    word = cursor.plain() or ""
+    name = re.fullmatch(r"\$\{?([A-Za-z_]\w*)(:?-[^}]*)?\}?", word)
+    if name is None or cursor.raw(1) is None or PYTHON.fullmatch(word) or re.search(r"srun|mpi|launch", word, re.I) or cursor.is_set(name.group(1)):
+        return ""
+    return f"what {word} holds is not known here; it stays, and each learner runs it in front of the program: if it starts tasks, like srun, leave it out"
+
+
 def _begins_with_wrapper(cursor: Cursor) -> bool:
     """Whether the next word is a variable whose value begins with a wrapper, as in L="uv run torchrun"."""
     if not cursor.enter():
@@ -105,25 +121,29 @@ def skip_front(cursor: Cursor) -> bool:
         word = cursor.plain()
         if word is None:
             return False
-        if re.match(r"[A-Za-z_]\w*\+?=", word) or word in RESERVED or word in KEPT_IN_FRONT:
-            cursor.runs_words = cursor.runs_words or word in KEPT_IN_FRONT and word not in ("env", "eval", "sudo")
+        base = os.path.basename(word)
+        if re.match(r"[A-Za-z_]\w*\+?=", word) or word in RESERVED or base in KEPT_IN_FRONT:
+            cursor.runs_words = cursor.runs_words or base in KEPT_IN_FRONT and base not in ("env", "eval", "sudo") and word != "time"
             cursor.keep()
-            while word in ("stdbuf", "time") and (cursor.plain() or "").startswith("-"):
+            while base in ("stdbuf", "time", "setsid") and (cursor.plain() or "").startswith("-"):
+                with_value = base == "time" and cursor.plain() in ("-f", "-o")
                 cursor.keep()
+                if with_value:
+                    cursor.keep()
         elif re.fullmatch(r"\w+", word) and cursor.raw(1) is not None and re.search(
                 r"^[ \t]*(?:function[ \t]+" + word + r"\b|" + word + r"[ \t]*\(\))[^}]*\"\$@\"", cursor.text, re.M):
             cursor.runs_words = True
             # A function of the script that runs its arguments.
             cursor.keep()
-        elif word in ("timeout", "nice", "ionice"):
+        elif base in ("timeout", "nice", "ionice"):
             cursor.runs_words = True
             cursor.keep()
             while (cursor.plain() or "").startswith("-"):
-                valued = re.fullmatch(r"-[ks]" if word == "timeout" else r"-[nc]|--(adjustment|class|classdata)", cursor.plain() or "")
+                valued = re.fullmatch(r"-[ks]" if base == "timeout" else r"-[nc]|--(adjustment|class|classdata)", cursor.plain() or "")
                 cursor.keep()
                 if valued:
                     cursor.keep()
-            if word == "timeout":
+            if base == "timeout":
                 cursor.keep()
         else:
             return True
@@ -179,10 +199,11 @@ def _python_beside(cursor: Cursor, word: str) -> str:
 def _take_head(cursor: Cursor, launch: Launch) -> Optional[str]:
     head = _head_here(cursor)
     if head is not None:
-        for _ in range(head[1]):
-            cursor.take()
+        words = [cursor.take() for _ in range(head[1])]
         if head[2]:
             launch.python = head[2]
+        if head[0] == "tune":
+            launch.python = " ".join(words)  # it runs its recipe in its own process unless it is told to start several
         return head[0]
     if not cursor.enter():
         return None
@@ -349,6 +370,8 @@ def _set(launch: Launch, launcher: Launcher, name: str, meaning: str, told: Told
 def _python_of(launch: Launch) -> None:
     """Finds the interpreter with which the launcher would have run the script."""
     told = launch.told[-1]
+    if launch.launchers[-1] == "tune":
+        return
     if "program" in told:
         launch.python = ""
         return
@@ -393,7 +416,7 @@ def _text_of_shell(launch: Launch) -> None:
 
 
 def is_utility(program: str) -> bool:
-    return os.path.basename(program) in UTILITIES
+    return os.path.basename(program) in UTILITIES and not program.startswith("./")
 
 
 def is_wrapper(program: str) -> bool:

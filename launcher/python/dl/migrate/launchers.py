@@ -66,7 +66,7 @@ SRUN = _options(
     "container-remap-root no-container-remap-root send-libs bcast propagate reboot external-launcher",
     ntasks="total", n="total", nodes="nodes", N="nodes", ntasks_per_node="each", gpus_per_task="gpus_each", gpus_per_node="gpus_per_node",
     gpus="gpus", G="gpus", gres="gres", cpus_per_task="cpus", c="cpus", export="export", output="output", o="output", error="output", e="output",
-    chdir="folder", D="folder", container_image="image", container_name="container", container_mounts="mounts", multi_prog="flag:multi_prog",
+    chdir="folder", D="folder", container_image="image", container_name="container", environment="container", container_mounts="mounts", multi_prog="flag:multi_prog",
     **{name: "noted" for name in "cpu-bind gpu-bind mem-bind distribution m relative r".split()},
     **{name: "job:" + long for long, names in (
         ("partition", "partition p"), ("account", "account A"), ("qos", "qos q"), ("time", "time t"), ("constraint", "constraint C"),
@@ -106,6 +106,7 @@ LAUNCHERS: Dict[str, Launcher] = {
     "deepspeed": Launcher(DEEPSPEED, "pytorch", True),
     "colossalai": Launcher(COLOSSAL, "pytorch", True),
     "composer": Launcher(COMPOSER, "pytorch", True),
+    "tune": Launcher(TORCH, "pytorch", True),  # torchtune's: a recipe follows
     "srun": Launcher(SRUN, "", False),
     "mpirun": Launcher(MPIRUN, "mpi", False),
     "horovodrun": Launcher(HOROVOD, "horovod", False),
@@ -114,7 +115,7 @@ LAUNCHERS: Dict[str, Launcher] = {
 
 # How a launcher is called: the name of the program, and the words that must follow it.
 HEADS = {("torchrun",): "torchrun", ("torchrun_jsc",): "torchrun", ("accelerate", "launch"): "accelerate", ("accelerate-launch",): "accelerate", ("deepspeed",): "deepspeed",
-         ("colossalai", "run"): "colossalai", ("composer",): "composer", ("srun",): "srun", ("mpirun",): "mpirun", ("mpiexec",): "mpirun",
+         ("colossalai", "run"): "colossalai", ("composer",): "composer", ("tune", "run"): "tune", ("srun",): "srun", ("mpirun",): "mpirun", ("mpiexec",): "mpirun",
          ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun", ("ssh",): "ssh"}
 # How it is called as a Python module: python -m NAME.
 MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torch.distributed.launch",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the training of a script that starts one process without a launcher, and tells trainings from other commands."""
+import os
 import re
 from typing import List, Optional
 
@@ -38,6 +39,8 @@ class Plain(Forms):
             start = cursor.top.at
             words = cursor.top.words
             raw = [shell.unquoted(self.text[word.start:word.end]) for word in words[start:]]
+            unknown = launches.is_unknown(cursor)
+            raw = raw[1:] if unknown else self.with_value(command, raw)
             if launches.is_wrapper(raw[0]) or raw[0] in ("docker", "podman") and "run" in raw[1:2]:
                 behind = [i for i, word in enumerate(raw) if launches.PYTHON.fullmatch(word)]
                 of_shell = any(re.fullmatch(r"-\w*c", word) for word in raw) and any(re.search(
@@ -46,10 +49,22 @@ class Plain(Forms):
                 raw = raw[behind[0]:] if behind else ["python", "x.py"] if of_shell else raw
             if launches.PYTHON.fullmatch(raw[0]) and len(raw) > 1 and any(word.endswith(".py") or word == "-m" for word in raw[1:6]) and \
                     not set(raw[1:3]) & {"-c", "pip", "venv", "-V"}:
+                if unknown:
+                    self.note(words[start].start, unknown)
                 launch = launches.Launch(cursor)
                 launch.program, launch.stack, launch.first = raw[0], [cursor.top], words[start].start
                 return [Found(launch, [], Count(1, 1), command.after == "&", words[start].start)]
         return self.own_command() if commands is None else []
+
+    def with_value(self, command: shell.Command, raw: List[str]) -> List[str]:
+        """The words of a command that a variable begins, as in $CMD or "${CMD[@]}"."""
+        cursor = Cursor(self.text, command.words, self.assigned)
+        if raw[0][:1] != "$" or launches.PYTHON.fullmatch(raw[0]) or not launches.skip_front(cursor) or not cursor.enter():
+            return raw
+        held = [shell.unquoted(self.text[word.start:word.end]) for word in cursor.stack[-1].words]
+        while held and (re.match(r"[A-Za-z_]\w*=", held[0]) or os.path.basename(held[0]) in launches.KEPT_IN_FRONT):
+            held.pop(0)
+        return held + raw[1:] if held else raw
 
     def own_command(self) -> List[Found]:
         """The same for a program that a package installs and that says by its name that it trains: fairseq-train, yolo train."""

@@ -12,6 +12,7 @@ from .words import Cursor
 
 MEETING = ("MASTER_ADDR", "MASTER_PORT")
 OF_LEARNERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")  # dlrun sets them in every learner
+OF_SLURM = {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_N(?:TASKS|PROCS)", "LOCAL_RANK": "SLURM_LOCALID"}
 # Files that are sourced for Python or the system, and set none of these variables.
 HARMLESS = re.compile(r"(^|/)(activate|conda\.sh|mamba\.sh|\.?bashrc|\.?profile|\.?bash_profile|setvars\.sh|bash|modules\.sh)$")
 MOST_OF_A_FILE = 1 << 20
@@ -142,8 +143,9 @@ class Meeting(Counts):
         if behind:
             path = behind.group(1)  # the part below a folder of the user's, which may well be the script's own folder
         last = max(path.rfind("$"), path.rfind("`"))
-        if path.startswith("/") and last >= 0 and "/" in path[last:]:
-            path = path[path.index("/", last) + 1:]
+        if path.startswith("/") and (last < 0 and not os.path.isfile(path) or last >= 0 and "/" in path[last:]):
+            # A folder that is elsewhere, or not known: what lies below it may well lie beside the script.
+            path = path[path.index("/", max(last, 0)) + 1:]
             within = [path] + [path.split("/", n)[n] for n in range(1, path.count("/") + 1)]
             return next((place for place in (self.place_of(name) for name in within) if place is not None), None)
         if "$" in path or "`" in path:
@@ -168,11 +170,20 @@ class Meeting(Counts):
 
     def say_what_a_script_sets(self, path: str, at: int) -> None:
         """Notes which of dlrun's variables a script that each learner runs sets, if that script can be read."""
-        content = self.content_of(path) if re.search(r"\.(sh|bash|slurm)$", path) else None
-        for item in shell.assignments(content or "", shell.commands(content or "", 0, len(content or ""))):
-            if item.name in OF_LEARNERS + MEETING:
-                line = (content or "").count("\n", 0, item.start) + 1
+        content = (self.content_of(path) if re.search(r"\.(sh|bash|slurm)$", path) else None) or ""
+        for item in shell.assignments(content, shell.commands(content, 0, len(content))):
+            # What Slurm counts is the same for a learner; for what it sets itself of the meeting, see meets_in_script().
+            same = rf"[^$]*\$\{{?({item.name}\b|{OF_SLURM.get(item.name, item.name)}\}}?\W*$)"
+            if item.name in OF_LEARNERS and not re.match(same, content[item.value[0]:item.value[1]]):
+                line = content.count("\n", 0, item.start) + 1
                 self.note(at, f"{path}:{line} sets {item.name}, which hides that of dlrun: remove it there")
+
+    def meets_in_script(self, item: Found) -> bool:
+        """Whether a script that each learner runs sets the address at which ranks meet."""
+        content = self.content_of(self.script_of(item)) if self.script_of(item) else None
+        if content is None or self.launchers_in_script(item):
+            return False
+        return bool({one.name for one in shell.assignments(content, shell.commands(content, 0, len(content)))} & set(MEETING))
 
     def script_of(self, item: Found) -> str:
         """The shell script that is the program of the launch; empty if the program is none."""

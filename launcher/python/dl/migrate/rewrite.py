@@ -28,28 +28,50 @@ def migrate(text: str, folder: str = ".", copies: bool = False) -> Result:
     documents = wrap.documents(text) if not directives.read(text) else []
     if wraps or documents:
         return _of_jobs(text, folder, wraps, documents)
+    own = _of_own_submission(text, folder) if not directives.read(text) else None
+    if own is not None:
+        return own
     alone = _Migration(text, folder)
     result = alone.run()
-    called = calls.called_by(alone) if result.launches == 0 else None
+    called = calls.called_by(alone) if result.launches == 0 else []
     return (_with_called(text, folder, called, copies) if called else None) or result
 
 
-def _with_called(text: str, folder: str, called: calls.Called, copies: bool) -> Optional[Result]:
-    both = _Migration(calls.joined(text, called), folder)
+def _with_called(text: str, folder: str, called: List[calls.Called], copies: bool) -> Optional[Result]:
+    whole, pieces = calls.joined(text, called)
+    both = _Migration(whole, folder)
     result = both.run()
-    parts = calls.parts_of(both.edits, called) if result.launches else None
+    parts = calls.parts_of(both.edits, pieces) if result.launches else None
     if parts is None:
         return None
-    ours, theirs = parts
-    if both.one_process:
+    ours = parts.pop(None, {})
+    alone = next((one.of for one in pieces if both.one_process is not None and one.start <= both.one_process < one.end), None)
+    if alone is not None and not called[alone].sourced:
         # One process: the learner is the script that it calls, whatever that does before and after.
-        ours[(called.start, called.start)], theirs = "dlrun -- ", {}
-    if copies and theirs:
-        ours[(called.behind, called.behind)] = calls.COPY
-    others = (calls.Part(called.place, called.content, _applied(called.content, theirs)),) if theirs else ()
-    line = text.count("\n", 0, called.start) + 1
-    notes = calls.notes_of(result.notes, text, called) + [Note(line, f"{called.name} starts the training, so it is changed, too")] * bool(theirs)
-    return result._replace(script=_applied(text, ours), notes=sorted(set(notes)), others=others)
+        ours[(called[alone].start, called[alone].start)], parts = "dlrun -- ", {}
+    notes = calls.notes_of(result.notes, whole, text, called, pieces)
+    others: List[calls.Part] = []
+    for i, one in enumerate(called):
+        if i in parts:
+            if copies:
+                ours[(one.behind, one.behind)] = calls.COPY
+            others.append(calls.Part(one.place, one.content, _applied(one.content, parts[i])))
+            notes.append(Note(text.count("\n", 0, one.start) + 1, f"{one.name} starts the training, so it is changed, too"))
+    return result._replace(script=_applied(text, ours), notes=sorted(set(notes)), others=tuple(others))
+
+
+def _of_own_submission(text: str, folder: str) -> Optional[Result]:
+    """Of a script whose options stand in its own `sbatch OPTIONS "$0"`."""
+    results: List[Result] = []
+
+    def of_one(script: str) -> Optional[str]:
+        result = _Migration(script, folder).run()
+        added = script.count("\n") - text.count("\n")
+        results.append(result._replace(notes=sorted({Note(max(note.line - added, 0), note.text) for note in result.notes})))
+        return result.script if result.launches and result.learners else None
+
+    script = wrap.of_own_submission(text, of_one)
+    return results[0]._replace(script=script) if script is not None else None
 
 
 def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[Tuple[int, int, bool]]) -> Result:
@@ -90,12 +112,14 @@ class _Migration(Plain):
         super().__init__(text, folder)
         self.framework = ""
         self.others: Dict[int, List[Found]] = {}
-        self.one_process = False
+        self.one_process: Optional[int] = None  # where the only process is started
 
     def run(self) -> Result:
-        if any(option.name in ("hetjob", "packjob") for line in self.lines for option in line.options):
-            self.note(self.lines[0].start, "a heterogeneous job: --dl-* flags are refused in it; it is left as it is")
+        if self.stays_as_it_is():
             return Result(self.text, 0, "", None, "", self.notes)
+        late = directives.unread(self.text)
+        if late is not None:
+            self.note(late, "sbatch reads #SBATCH lines only up to the first command, so neither it nor dlctl migrate takes this one and those below")
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
         self.others = {item.at: self.other_ways(item) for item in found}
         found = [item._replace(many=self.many_of(item)) for item in found]
@@ -104,7 +128,7 @@ class _Migration(Plain):
             return Result(self.text, 0, "", None, "", self.notes)
         if not found:
             found = [self.of_other_launchers(item) for item in self.plain_python()]
-            self.one_process = bool(found) and found[0].many == Count(1, 1)
+            self.one_process = found[0].at if found and found[0].many == Count(1, 1) else None
             if found and found[0].many == Count(1, 1) and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1):
                 what = f"{self.asked.nodes} nodes" if (self.asked.nodes or 1) > 1 else f"{self.asked.per_node} tasks"
                 self.note(found[0].at, f"this starts one process, but the job asks for {what}: if it starts the others itself, have it start none (or leave it out) and put "
@@ -339,7 +363,7 @@ class _Migration(Plain):
             prefix += python
             python = ""
         for holder in cursor.seen:
-            if holder.assignment is not None and len(holder.gone) == len(holder.words) and not holder.shared:
+            if holder.assignment is not None and len(holder.gone) == len(holder.words) and not holder.shared and not holder.borders:
                 self.drop_assignment(holder)
                 continue
             for first, last in holder.runs():
@@ -347,9 +371,8 @@ class _Migration(Plain):
                 if holder is cursor.top and first == min(holder.gone) and holder.words[first].start == launch.first:
                     new, prefix = prefix, ""
                 if holder is place and last == holder.at - 1:
-                    new += python if last + 1 < len(holder.words) or holder is cursor.top else python.rstrip()
-                start = holder.words[first].start
-                end = holder.words[last + 1].start if last + 1 < len(holder.words) else holder.words[last].end
+                    new += python if not holder.ends_with(last) or holder is cursor.top else python.rstrip()
+                start, end = holder.words[first].start, holder.end_of(last)
                 if "\n" in self.text[holder.words[last].end:end] and not new and holder is not cursor.top:
                     end = holder.words[last].end
                 self.edits[(start, end)] = new
@@ -367,35 +390,17 @@ class _Migration(Plain):
                 continue
             for first, last in holder.runs():
                 python = launch.python + " " if launch.python and holder is place and last == holder.at - 1 else ""
-                end = holder.words[last + 1].start if last + 1 < len(holder.words) else holder.words[last].end
-                self.edits[(holder.words[first].start, end)] = python if last + 1 < len(holder.words) else python.rstrip()
-
-    def with_local_rank(self, prefix: str, launch: launches.Launch) -> str:
-        """`prefix` with a shell that adds --local_rank for each learner, quoted once more if an eval reads it."""
-        words = launch.cursor.top.words
-        before = self.text[words[0].start - 1:words[0].start]
-        if before == "'":
-            return prefix + 'bash -c "exec \\"\\$@\\" --local_rank=\\$LOCAL_RANK" learner '
-        escaped = "bash -c 'exec \\\"\\$@\\\" --local_rank=\\$LOCAL_RANK' learner"
-        if before == '"':
-            return prefix + escaped + " "
-        if any(self.text[word.start:word.end] == "eval" and word.start < launch.first for word in words):
-            return f'"{prefix}{escaped}" '
-        return prefix + "bash -c 'exec \"$@\" --local_rank=$LOCAL_RANK' learner "
-
-    def put_local_rank(self, launch: launches.Launch, dollar: str) -> None:
-        """Adds --local_rank after the program, in the text of a shell that each learner runs."""
-        holder = launch.stack[-1]
-        at = holder.at + 1 if launches.PYTHON.fullmatch(launch.program) else holder.at
-        end = holder.words[min(at, len(holder.words) - 1)].end
-        self.edits[(end, end)] = f" --local_rank={dollar}LOCAL_RANK"
+                self.edits[(holder.words[first].start, holder.end_of(last))] = python.rstrip() if holder.ends_with(last) else python
 
     def dlrun_words(self, item: Found, learners: Count) -> str:
         words = "".join(f"{name}={value} " for name, value in item.launch.env)
         last = item.launch.launchers[-1] if item.launch.launchers else ""
         if last in ("srun", "mpirun") and not item.inner and (item.many.most or 2) > 1 and "MASTER_PORT=" not in words:
             holder = item.launch.stack[-1]
-            if self.meets_in_code([shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]]):
+            if self.meets_in_script(item):
+                words += "MASTER_PORT=29500 "
+                self.note(item.at, f"{self.script_of(item)} says itself where the ranks meet, so rank 0 hosts their store (MASTER_PORT is set), and not dlrun")
+            elif self.meets_in_code([shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]]):
                 self.own_port = self.own_port or self.values.last("MASTER_PORT", item.at) is not None and self.is_exported("MASTER_PORT")
                 words += "" if self.own_port else "MASTER_PORT=29500 "
                 self.note(item.at, "the program says itself where its ranks meet, so rank 0 hosts their store (MASTER_PORT is set), and not dlrun")
@@ -414,7 +419,7 @@ class _Migration(Plain):
         words += f"--image {image} " if image else ""
         words += "-- "
         kept = self.kept_for_script(item)
-        own = self.own_gpu(item)
+        own = item.launch.of_node + self.own_gpu(item)
         settings = next((one.launch.settings for one in [item] + item.inner if one.launch.settings), "")
         if settings:
             kept.append("$(dlctl migrate --variables-of " + (settings if settings[0] in "\"'" else f'"{settings}"') + ")")
@@ -427,9 +432,11 @@ class _Migration(Plain):
         content = self.content_of(script) if script else ""
         if content is None:
             return ["WORLD_SIZE=$WORLD_SIZE"] if self.values.last("WORLD_SIZE", item.at) is not None else []
-        if not self.launchers_in_script(item):
+        starts = self.launchers_in_script(item)
+        if not starts:
             return []
-        return [f"{name}=${name}" for name in ("WORLD_SIZE", "RANK") if re.search(r"\$\{?" + name + r"\b", content) and self.values.last(name, item.at) is not None and
+        # composer itself reads WORLD_SIZE.
+        return [f"{name}=${name}" for name in ("WORLD_SIZE", "RANK") if (re.search(r"\$\{?" + name + r"\b", content) or name == "WORLD_SIZE" and "composer" in starts) and self.values.last(name, item.at) is not None and
                 not any(one.name == name for one in shell.assignments(content, shell.commands(content, 0, len(content))))]
 
     def drop_assignment(self, holder: Holder) -> None:

@@ -55,7 +55,7 @@ class Values:
 
     def number(self, raw: str, before: int, depth: int = 0) -> Optional[int]:
         """The number that a word of the script stands for; None if it is unknown."""
-        raw = unquoted(raw.strip()).strip()
+        raw = unquoted(raw.replace("\\\n", "").strip()).strip()
         if re.fullmatch(r"\d+", raw):
             return int(raw)
         if depth > DEPTH or not raw:
@@ -67,6 +67,9 @@ class Values:
         if match:
             value = self._variable(match.group(1), before, depth)
             return value if value is not None else self.number(match.group(2), before, depth + 1)
+        match = re.fullmatch(r"\$\{(SLURM_\w+)(?:##?|%%?|//?)[^}]*\}", raw)
+        if match:
+            return self._variable(match.group(1), before, depth)  # ${SLURM_GPUS_PER_NODE##*:} of "a100:4"
         match = re.fullmatch(r"\$\{#(\w+)(\[[@*]\])?\}", raw)
         if match:
             return self._length(match.group(1), before)
@@ -112,6 +115,9 @@ class Values:
             return self._known["gpus"]
         if re.search(r"hostnames?\b.*wc -[lw]|JOB_NODELIST.*wc -[lw]", command, re.S):
             return self._known["SLURM_NNODES"]
+        match = re.fullmatch(r"echo\s+\"?(\$\{?SLURM_(?:GPUS|NTASKS|TASKS|CPUS|NNODES|JOB_NUM)\w*\}?)\"?\s*\|\s*(?:cut|sed|awk|tr|grep -o\S*)\b[^|]*", command)
+        if match:
+            return self.number(match.group(1), before, depth + 1)
         match = re.fullmatch(r"echo\s+(\S+)", command)
         return self.number(match.group(1), before, depth + 1) if match else None
 
@@ -120,11 +126,13 @@ class Values:
 
         def replace(match: "re.Match[str]") -> str:
             nonlocal missing
-            value = self.number(match.group(0) if match.group(0).startswith("$") else "$" + match.group(0), before, depth + 1)
+            value = self.number(match.group(0) if match.group(0)[0] in "$`" else "$" + match.group(0), before, depth + 1)
             missing = missing or value is None
             return str(value)
 
-        plain = re.sub(r"\$\{[^}]*\}|\$?[A-Za-z_]\w*", replace, expression)
+        # First the commands in it: $(( $(nvidia-smi -L | wc -l) * SLURM_NNODES ))
+        expression = re.sub(r"\$\((?!\()(?:[^()]|\([^()]*\))*\)|`[^`]*`", replace, expression)
+        plain = expression if missing else re.sub(r"\$\{[^}]*\}|\$?[A-Za-z_]\w*", replace, expression)
         if missing:
             return None
         try:

@@ -18,16 +18,25 @@ class Holder:
         # branches of the script assign different values to the variable, so it stays in the command
         self.shared = shared
         self.gone: Set[int] = set()  # indexes of the words that belong to the launcher and are removed
+        self.borders: Set[int] = set()  # indexes of the words with which NAME+=value begins, which stands elsewhere
 
     def runs(self) -> List[Tuple[int, int]]:
         """The removed words as runs of neighbours: the indexes of the first and the last of each run."""
         result: List[Tuple[int, int]] = []
         for i in sorted(self.gone):
-            if result and result[-1][1] == i - 1:
+            if result and result[-1][1] == i - 1 and i not in self.borders:
                 result[-1] = (result[-1][0], i)
             else:
                 result.append((i, i))
         return result
+
+    def ends_with(self, index: int) -> bool:
+        """Whether no word follows this one in the same value."""
+        return index + 1 >= len(self.words) or index + 1 in self.borders
+
+    def end_of(self, index: int) -> int:
+        """Where a removal ends that begins with this word or before: at the next word, if there is one."""
+        return self.words[index].end if self.ends_with(index) else self.words[index + 1].start
 
 
 class Cursor:
@@ -69,16 +78,23 @@ class Cursor:
                  all(holder.assignment is not item for holder in self.stack)]
         if not found:
             return False
-        words = words_of(self.text, *found[-1].value)
+        first = max((i for i, item in enumerate(found) if not item.appends), default=0)
+        parts = [words_of(self.text, *item.value) for item in found[first:]]
+        words = [word for part in parts for word in part]
         if not words:
             return False
-        known = [holder for holder in self.seen if holder.assignment is found[-1]]
-        holder = known[0] if known else Holder(words, found[-1], match.group(1) in self._shared)
+        known = [holder for holder in self.seen if holder.assignment is found[first]]
+        holder = known[0] if known else Holder(words, found[first], match.group(1) in self._shared)
         holder.at = 0
         if not known:
+            holder.borders = {sum(len(part) for part in parts[:i]) for i in range(1, len(parts))}
             self.seen.append(holder)
         self.stack.append(holder)
         return True
+
+    def is_set(self, name: str) -> bool:
+        """Whether the script assigns a value to the variable, reads one into it, or counts with it in a loop."""
+        return any(item.name == name for item in self._assigned) or re.search(r"\b(for|read|mapfile|readarray)\b[^\n;]*\b" + name + r"\b", self.text) is not None
 
     def leave_unread(self) -> None:
         """Goes back out of the variable that was entered last, and forgets it if none of its words was removed."""

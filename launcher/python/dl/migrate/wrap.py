@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch scripts within a script: sbatch --wrap="...", with its #SBATCH lines as options, and here documents with #SBATCH lines. Pure."""
+"""Batch scripts within a script: sbatch --wrap="...", with its #SBATCH lines as options, here documents with #SBATCH lines, and
+a script that submits itself. Pure."""
 import re
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from . import directives, shell
+
+
+ITSELF = re.compile(r"\"?\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)\"?")
 
 
 class Wrapped(NamedTuple):
@@ -36,38 +40,84 @@ def wrapped(text: str) -> List[Wrapped]:
 
 def edits_of(text: str, one: Wrapped, migrate: Callable[[str], Optional[str]]) -> Optional[List[Tuple[int, int, str]]]:
     """`migrate`: a whole script, or None if nothing is started in it. None if this is not understood."""
-    lines = [text[word.start:word.end] for word in one.options]
-    told: List[str] = []
-    for raw in lines:
-        # --nodes 2 is two words.
-        if told and not raw.startswith("-") and "=" not in told[-1].split(" ")[0] and " " not in told[-1]:
-            told[-1] += " " + raw
-        else:
-            told.append(raw)
-    head = "#!/bin/bash\n" + "".join(f"#SBATCH {option}\n" for option in told)
+    head = _head_of(text, one.options)
     script = migrate(head + text[one.text[0]:one.text[1]] + "\n")
     if script is None:
         return None
-    new = [line for line in shell.lines_of(script) if line.startswith("#SBATCH ")]
-    body = script[len("#!/bin/bash\n") + sum(len(line) for line in new):].rstrip("\n")
+    new, body = _parts_of(script)
+    body = body.rstrip("\n")
     if one.quote == '"':
         body = re.sub(r"(\bdlrun [^\"]*?--learners )\$", r"\1\\$", body)  # computed in the job, not where it is submitted
     if one.quote in re.sub(r"\\.", "", body, flags=re.S):
         return None
-    kept = [option.text for line in directives.read("#!/bin/bash\n" + "".join(new)) for option in line.options]
+    return _of_options(text, one.options, one.wrap, new) + [(one.text[0], one.text[1], body)]
+
+
+def _told(text: str, options: List[shell.Word]) -> List[List[shell.Word]]:
+    """The words of each option: --nodes 2 has two."""
+    told: List[List[shell.Word]] = []
+    for word in options:
+        first = text[told[-1][0].start:told[-1][0].end] if told else ""
+        if told and not text[word.start:word.end].startswith("-") and "=" not in first and len(told[-1]) == 1:
+            told[-1].append(word)
+        else:
+            told.append([word])
+    return told
+
+
+def _text_of(text: str, words: List[shell.Word]) -> str:
+    return " ".join(text[word.start:word.end] for word in words)
+
+
+def _head_of(text: str, options: List[shell.Word]) -> str:
+    return "#!/bin/bash\n" + "".join(f"#SBATCH {_text_of(text, words)}\n" for words in _told(text, options))
+
+
+def _parts_of(script: str) -> Tuple[List[str], str]:
+    """The options of the #SBATCH lines at the top, and what stands below them."""
+    lines = shell.lines_of(script)
+    end = next((i for i, line in enumerate(lines) if i and not line.startswith("#SBATCH ")), len(lines))
+    return [option.text for line in directives.read("".join(lines[:end])) for option in line.options], "".join(lines[end:])
+
+
+def _of_options(text: str, options: List[shell.Word], behind: shell.Word, new: List[str]) -> List[Tuple[int, int, str]]:
+    """Edits that remove the options that are not in `new`, and add those that only `new` has. `behind`: the word after them."""
+    kept = list(new)
     edits: List[Tuple[int, int, str]] = []
-    at = 0
-    for option in told:
-        words = one.options[at:at + len(option.split(" ")) if " " in option and option.split(" ")[0] == lines[at] else at + 1]
-        at += len(words)
-        if option in kept:
-            kept.remove(option)
+    for words in _told(text, options):
+        if _text_of(text, words) in kept:
+            kept.remove(_text_of(text, words))
             continue
-        after = next((word.start for word in one.options[at:] + [one.wrap] if word.start > words[-1].start), words[-1].end)
-        edits.append((words[0].start, after, "") if after > words[-1].end else (words[0].start, words[-1].end, ""))
-    edits.append((one.wrap.start, one.wrap.start, "".join(option + " " for option in kept)))
-    edits.append((one.text[0], one.text[1], body))
-    return edits
+        after = next((word.start for word in options + [behind] if word.start > words[-1].start), words[-1].end)
+        edits.append((words[0].start, max(after, words[-1].end), ""))
+    return edits + [(behind.start, behind.start, "".join(option + " " for option in kept))]
+
+
+def submits_itself(text: str) -> Optional[Tuple[List[shell.Word], shell.Word]]:
+    """The options of an `sbatch OPTIONS "$0"`, and the word "$0"."""
+    for command in shell.commands(text, 0, len(text)):
+        words = [word for word in command.words if not word.redirect]
+        raw = [text[word.start:word.end] for word in words]
+        first = next((i for i, word in enumerate(raw) if word not in shell.RESERVED and word != "exec" and not re.match(r"[A-Za-z_]\w*=", word)), -1)
+        own = [i for i, word in enumerate(raw) if ITSELF.fullmatch(word)]
+        if first >= 0 and raw[first] == "sbatch" and own and own[0] > first + 1:
+            return words[first + 1:own[0]], words[own[0]]
+    return None
+
+
+def of_own_submission(text: str, migrate: Callable[[str], Optional[str]]) -> Optional[str]:
+    """The same for a script without #SBATCH lines that submits itself. None if nothing is started in it."""
+    own = submits_itself(text)
+    script = migrate(_head_of(text, own[0]) + text) if own else None
+    if own is None or script is None:
+        return None
+    new, body = _parts_of(script)
+    again = submits_itself(body)
+    if again is None:
+        return None
+    for start, end, changed in sorted(_of_options(body, *again, new), reverse=True):
+        body = body[:start] + changed + body[end:]
+    return body
 
 
 def documents(text: str) -> List[Tuple[int, int, bool]]:

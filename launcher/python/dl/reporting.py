@@ -62,10 +62,11 @@ class _MetricsFile:
                 self._fd, self._name = fd, name
         try:
             if self._torn:  # what was written in part must not spoil this record, too
-                line, self._torn = b"\n" + line, False
+                line = b"\n" + line
             if os.write(fd, line) != len(line):
                 self._torn = True
                 raise OSError("only a part was written: the disk is full")
+            self._torn = False
             # The place is that behind what was written; no file system has to be asked.
             self._full = os.lseek(fd, 0, os.SEEK_CUR) >= MOST_FILE
         finally:
@@ -106,41 +107,62 @@ def _check_value(name: Any, value: Any) -> None:
         raise ValueError(f"dl.metric: {name!r} is no name of a metric; allowed: a text of 1 to {MOST_NAME} bytes")
     if not (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
         raise TypeError(f"dl.metric: {name} is of type {type(value).__name__}; allowed: a number, or what float() makes one of")
+    count = value.numel() if callable(getattr(value, "numel", None)) else getattr(value, "size", 1)
+    if isinstance(count, int) and count != 1:
+        raise TypeError(f"dl.metric: {name} has {count} elements; allowed: one")
 
 
-def metric(values: Optional[Mapping[str, Any]] = None, /, *, step: Optional[int] = None, group: str = "train",
-           **named: Any) -> None:
+def _number(name: str, value: Any) -> str:
+    try:
+        return repr(float(value.item() if callable(getattr(value, "item", None)) else value))
+    except OverflowError:
+        raise ValueError(f"dl.metric: {name} is too large for a float") from None
+
+
+def _whole(step: Any) -> int:
+    try:
+        number = operator.index(step)
+    except TypeError:
+        raise TypeError(f"dl.metric: step is of type {type(step).__name__}; allowed: a whole number") from None
+    if not 0 <= number <= MOST_STEP:
+        raise ValueError(f"dl.metric: step: {number} is no train step; allowed: 0 to {MOST_STEP}")
+    return number
+
+
+def metric(*values: Optional[Mapping[str, Any]], step: Optional[int] = None, group: str = "train", **named: Any) -> None:
     """Reports values of this moment: ``dl.metric(loss=0.3, accuracy=0.9, step=120, group="validate")``.
 
-    values  names that are no words of Python, and their numbers: ``{"acc@1": 0.7}``
-    step    the train step that they belong to, 0 or more. None: the one that dlckpt has announced, if the program uses
-            it, else none
+    values  at most one mapping, for names that are no words of Python: ``{"acc@1": 0.7}``
+    step    the train step that they belong to, 0 or more. None: the one that dlckpt has announced when the value is read,
+            half a second later or more, if the program uses it, else none
     group   "train", "validate" or "test"
-    named   numbers: of Python, NumPy, or tensors with one element. NaN and infinities, too
+    named   numbers: of Python, NumPy, or tensors with one element. NaN and infinities, too. A tensor on a GPU is fetched,
+            which waits for the GPU
 
     One record of JSON is appended to the file that DL_METRICS_FILE names, which dlrun sets for learner 0 alone. Where it
-    is not set, outside of a job and in other learners, nothing is written. ValueError and TypeError tell of arguments
+    is not set, outside of a job and in other learners, nothing is written; nor is it where RANK or LOCAL_RANK is not 0,
+    as in workers that learner 0 starts by torchrun. ValueError and TypeError tell of arguments
     that are not allowed, everywhere; a file that cannot be written ends no training: the logger "dl" warns once. Any
     thread may call it, and a child process after fork.
     """
-    every = {**(values or {}), **named}
+    if len(values) > 1:
+        raise TypeError(f"dl.metric: {len(values)} mappings of values; allowed: one")
+    every = {**((values and values[0]) or {}), **named}
     if not every:
         raise TypeError("dl.metric: there are no values; allowed: at least one, as in dl.metric(loss=0.3)")
     if group not in GROUPS:
         raise ValueError(f"dl.metric: group: {group!r} is unknown; allowed: {', '.join(GROUPS)}")
     if step is not None:
-        step = operator.index(step)
-        if not 0 <= step <= MOST_STEP:
-            raise ValueError(f"dl.metric: step: {step} is no train step; allowed: 0 to {MOST_STEP}")
+        step = _whole(step)
     for name, value in every.items():
         _check_value(name, value)
     path = os.environ.get(FILE)
-    if not path:
+    if not path or any(os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK")):
         return
     record: Dict[str, Any] = {"meta": {"time": int(time.time() * 1000)}, "grouplabel": group}
     if step is not None:
         record["etimes"] = {"iteration": {"type": "INT", "value": str(step)}}
-    record["values"] = {name: {"type": "FLOAT", "value": repr(float(value))} for name, value in every.items()}
+    record["values"] = {name: {"type": "FLOAT", "value": _number(name, value)} for name, value in every.items()}
     if len(_line_of(record, 0)) > MOST_RECORD:
         raise ValueError(f"dl.metric: these values take more than {MOST_RECORD} bytes as a record; report them in several calls")
     _file.append(path, record)

@@ -140,17 +140,25 @@ class Finder {
     }
   }
 
-  // Types of which GPUs that come free are not for whoever fits. A claim that fits wherever any borrower does keeps
-  // none: it has the higher rank, so what comes free goes to it first.
+  // Types of which GPUs that come free are not for whoever fits.
   std::set<int> kept_types() const {
     std::set<int> kept;
-    for (const Waiting& waiting : decision_.waiting) {
-      const Job& job = state_.jobs[waiting.job];
-      const bool first =
-          waits_for_victims(waiting) && !waiting.lent && !job.elastic() && fits_where_all_do(kind_of(job));
-      if (!first && (waiting.kept_for || waits_for_victims(waiting))) kept.insert(job.type);
-    }
+    const UserLimits users(state_);
+    for (const Waiting& waiting : decision_.waiting)
+      if ((waiting.kept_for || waits_for_victims(waiting)) && !comes_first(waiting, users))
+        kept.insert(state_.jobs[waiting.job].type);
     return kept;
+  }
+  // Whether what comes free goes to this claim before any borrower, without another look: Slurm ranks it before them,
+  // it fits wherever they do, and it has all that it needs to start (its tokens, its number of nodes, and no gate).
+  bool comes_first(const Waiting& waiting, const UserLimits& users) const {
+    const Job& job = state_.jobs[waiting.job];
+    const bool ranked = waiting.reason == Reason::kVictimsLeaving ||
+                        (waiting.reason == Reason::kVictimsProtected && now_[waiting.job].rank > kNextRank);
+    const bool by_itself = !waiting.lent && !waiting.within_tenant && !job.elastic() && !is_element(job.id) &&
+                           !users.concerns(job) && (job.placement != Placement::kSpread || job.min_learners == 1) &&
+                           (job.type != kAnyType || state_.types.size() == 1);
+    return ranked && by_itself && fits_where_all_do(kind_of(job));
   }
   static bool waits_for_victims(const Waiting& waiting) {
     return waiting.reason == Reason::kVictimsLeaving || waiting.reason == Reason::kVictimsProtected;

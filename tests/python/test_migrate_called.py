@@ -88,6 +88,10 @@ class Called(support.Case):
         self.put("train.sh", "python train.py\n")
         self.assertEqual(body_of(self.of("bash prepare.sh\nbash train.sh 1\n")), "bash prepare.sh\ndlrun -- bash train.sh 1\n")
 
+    def test_slashes_without_end_take_no_time(self):
+        self.put("launch.sh", LAUNCH)
+        self.assertEqual(len(self.of("bash " + "/" * 60 + "launch.sh 90\n").others), 1)
+
     def test_both_are_shown_and_written(self):
         self.put("launch.sh", LAUNCH)
         self.put("slurm/job.sh", ONE + "./launch.sh 90\n")

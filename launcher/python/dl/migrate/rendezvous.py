@@ -138,6 +138,7 @@ class Meeting(Counts):
 
     def place_of(self, path: str) -> Optional[str]:
         """Where a file that the script names is."""
+        path = re.sub(r"/{2,}", "/", path)  # else each of them would double the places to look at below
         path = re.sub(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/", "", path)
         behind = re.fullmatch(r"[^/]*[$`][^/]*/((?:[^/$`]+/)*[^/$`]+)", path)
         if behind:

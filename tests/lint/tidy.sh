@@ -20,7 +20,7 @@ flags+=("${found[@]}")
 mapfile -t files < <(project_files | grep -E '^(common|launcher|frameworks|slurm-plugin|checkpoint)/.*\.cpp$' | grep -v '/example/')
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# key_of FILE FLAG...: writes the path of FILE's stamp and FILE to $DL_TIDY_OUT/keys, if there is no such stamp.
+# key_of FILE FLAG...: writes the path of FILE's stamp and FILE to $DL_TIDY_OUT/keys, or marks FILE as clean if there is such a stamp.
 key_of() {
   local file=$1 stamp
   shift
@@ -30,7 +30,7 @@ key_of() {
     g++ -x c++ -E -P "$@" "$file" 2>/dev/null || echo "$RANDOM$RANDOM"
     g++ -x c++ -E -C -P "$@" "$file" 2>/dev/null | grep -E 'NOLINT|/\*[A-Za-z_0-9]+=\*/'
   } | sha256sum | cut -c1-40)
-  [ -e "$stamp" ] || echo "$stamp $file" >"$DL_TIDY_OUT/keys/${file//\//_}"
+  if [ -e "$stamp" ]; then : >"$DL_TIDY_OUT/clean/${file//\//_}"; else echo "$stamp $file" >"$DL_TIDY_OUT/keys/${file//\//_}"; fi
 }
 # tidy FILE OPTION... -- FLAG...: what clang-tidy finds. Status 1 if it finds something or cannot read FILE.
 tidy() {
@@ -38,9 +38,9 @@ tidy() {
   # The analyzer follows each function's paths as far as in its own shallow mode: three times as far took twice the time of the whole
   # and found nothing more. The key need not know: what is clean farther is clean here.
   text=$(clang-tidy --quiet "$@" -Xclang -analyzer-config -Xclang max-nodes=75000 2>/dev/null) && status=0 || status=$?
-  grep -E '(warning|error):' <<<"$text" | sort -u
-  if [ $status -ne 0 ] && ! grep -qE '(warning|error):' <<<"$text"; then echo "$1: clang-tidy ended with status $status"; fi
-  [ $status -eq 0 ] && ! grep -qE '(warning|error):' <<<"$text"
+  text=$(grep -E '(warning|error):' <<<"$text" | sort -u)
+  if [ $status -ne 0 ] && [ -z "$text" ]; then text="$1: clang-tidy ended with status $status"; fi
+  [ -z "$text" ] || { echo "$text"; return 1; }
 }
 # tidy_group "FILE..." FLAG...: looks at the files as one, since half of the time of each goes to headers that they share. Where that
 # finds something, which may be no more than two functions of one name, each file is looked at by itself, and that counts.
@@ -52,16 +52,28 @@ tidy_group() {
     group=$(mktemp "$DL_TIDY_OUT/XXXXXX.cpp")
     cat "${files[@]}" >"$group" # not by #include: the analyzer follows no paths through what is included
     if tidy "$group" --config-file=.clang-tidy -- "$@" >"$group.found"; then
-      for file in "${files[@]}"; do stamp "$file"; done
+      for file in "${files[@]}"; do
+        # A using-declaration counts as used if another file of the group uses what it names.
+        if grep -qE '^ *using +[A-Za-z_:]+::[A-Za-z_]+;' "$file"; then
+          look_at "$file" '--checks=-*,misc-unused-using-decls' -- "$@"
+        else
+          passed "$file"
+        fi
+      done
       return
     fi
   fi
-  for file in "${files[@]}"; do
-    if tidy "$file" -- "$@" >"$DL_TIDY_OUT/found/${file//\//_}"; then stamp "$file"; fi
-  done
+  for file in "${files[@]}"; do look_at "$file" -- "$@"; done
 }
-stamp() { if [ -d "$DL_TIDY_CACHE" ]; then : >"$(cut -d' ' -f1 "$DL_TIDY_OUT/keys/${1//\//_}")"; fi; }
-export -f key_of tidy tidy_group stamp
+# look_at FILE OPTION... -- FLAG...: what clang-tidy finds in FILE is written to $DL_TIDY_OUT/found; if nothing, FILE has passed.
+look_at() { if tidy "$@" >"$DL_TIDY_OUT/found/${1//\//_}"; then passed "$1"; fi; }
+# passed FILE: marks it as clean, and keeps a stamp unless it has been edited since its key was made.
+passed() {
+  local key=$DL_TIDY_OUT/keys/${1//\//_}
+  : >"$DL_TIDY_OUT/clean/${1//\//_}"
+  if [ -d "$DL_TIDY_CACHE" ] && [ ! "$1" -nt "$key" ]; then : >"$(cut -d' ' -f1 "$key")"; fi
+}
+export -f key_of tidy tidy_group look_at passed
 export DL_TIDY_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/slurm-dl/tidy DL_TIDY_KEY DL_TIDY_OUT=$out
 # Wherever the build folder lies, as in make distcheck, the key is that of build/.
 keyed=("${flags[@]/#-I$top_builddir/-I$top_srcdir/build}")
@@ -69,7 +81,7 @@ DL_TIDY_KEY=$(clang-tidy --version; cat .clang-tidy; echo "${keyed[@]//$top_srcd
 read -ra found < <(pkg-config --cflags pmix 2>/dev/null) # dl-pmix's; the key need not know: its headers are in what is hashed
 flags+=("${found[@]}")
 if mkdir -p "$DL_TIDY_CACHE" 2>/dev/null; then find "$DL_TIDY_CACHE" -type f -mtime +30 -delete; fi
-mkdir "$out/keys" "$out/found"
+mkdir "$out/keys" "$out/found" "$out/clean"
 printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c 'key_of "$@"' _ {} "${flags[@]}"
 # Groups of at most eight files of one folder.
 find "$out/keys" -type f -exec cat {} + | cut -d' ' -f2 | sort | awk '{
@@ -78,6 +90,10 @@ find "$out/keys" -type f -exec cat {} + | cut -d' ' -f2 | sort | awk '{
     last = folder
   } END { if (n) print line }' >"$out/groups"
 xargs -d '\n' -P "$(nproc)" -I{} bash -c 'tidy_group "$@"' _ {} "${flags[@]}" <"$out/groups"
-findings=$(cat "$out"/found/* 2>/dev/null | sort -u | head -n 60)
+findings=$(cat "$out"/found/* 2>/dev/null | sort -u | head -n 60
+  # A clang-tidy that was killed, or a full disk, must not pass for a clean tree.
+  for file in "${files[@]}"; do
+    [ -e "$out/clean/${file//\//_}" ] || [ -s "$out/found/${file//\//_}" ] || echo "$file: clang-tidy did not look at it"
+  done)
 check "clang-tidy finds nothing in ${#files[@]} files" "$findings"
 finish

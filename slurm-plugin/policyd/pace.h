@@ -11,7 +11,8 @@ namespace dl::policyd {
 
 class GatePace {
  public:
-  // Measured (tests/bench/README.md): about 3 % of a core with 2,000 jobs and 6 % with 10,000, where kLeast are set.
+  // Measured (tests/bench/README.md): about 3 % of a core with 2,000 jobs, and 4 to 8 % with 10,000, where kLeast are
+  // set.
   static constexpr size_t kMost = 130;     // a second
   static constexpr size_t kLeast = 50;     // as many as are renewed of the longest queues, and some new ones
   static constexpr size_t kJobsEach = 75;  // so many jobs in the queue take the time of one gate a second

@@ -88,6 +88,46 @@ class Called(support.Case):
         self.put("train.sh", "python train.py\n")
         self.assertEqual(body_of(self.of("bash prepare.sh\nbash train.sh 1\n")), "bash prepare.sh\ndlrun -- bash train.sh 1\n")
 
+    def test_each_call_of_the_same_script_is_translated(self):
+        self.put("train.sh", "torchrun --nproc_per_node 4 --odd t.py $1\n")
+        for body in ("if [ -n x ]; then\n  bash train.sh a\nelse\n  ./train.sh b\nfi\n", "\nbash train.sh a\nX=1 exec bash -e train.sh b\n\n"):
+            result = self.of(body, copies=True)
+            self.assertEqual(body_of(result), body.replace("train.sh", "train.sh.dl"))
+            self.assertEqual((result.learners, [part.new for part in result.others]), ("4", ["dlrun -- python3 t.py $1\n"]))
+            changed = [note.line for note in result.notes if note.text.endswith("train.sh starts the training, so it is changed, too")]
+            self.assertEqual(changed, [line for line, text in enumerate((ONE + body).split("\n"), 1) if "train.sh" in text])
+            self.assertEqual(sum("--odd" in note.text for note in result.notes), 1)
+
+    def test_calls_that_need_different_changes_are_named(self):
+        self.put("train.sh", "torchrun --nproc_per_node $N t.py\n")
+        body = "if [ -n x ]; then\n  N=2; bash train.sh a\nelse\n  N=4; bash train.sh b\nfi\n"
+        result = self.of(body)
+        self.assertEqual((result.launches, result.script, result.others), (0, ONE + body, ()))
+        self.assertIn((6, "train.sh needs other changes for the call in line 8 than for this one, so neither is changed: make a script for each, and run dlctl migrate again"),
+                      [tuple(note) for note in result.notes])
+
+    def test_each_call_of_the_same_program_without_a_launcher_is_a_learner(self):
+        self.put("train.sh", "python train.py $1\n")
+        for body in ("if [ -n x ]; then\n  bash train.sh a\nelse\n  ./train.sh b\nfi\n", "bash train.sh a\nbash train.sh b\n"):
+            result = self.of(body, copies=True)
+            self.assertEqual(body_of(result), body.replace("bash t", "dlrun -- bash t").replace("./t", "dlrun -- ./t"))
+            self.assertEqual((result.learners, result.gpus, result.others), ("1", 4, ()))
+
+    def test_scripts_that_run_python_and_stay_are_named(self):
+        self.put("prepare.sh", "python prepare.py\n")
+        self.put("train.sh", "python train.py\n")
+        self.put("say.sh", "python --version\n")
+        result = self.of("bash prepare.sh\nbash train.sh 1\nbash say.sh\n")
+        self.assertEqual(body_of(result), "bash prepare.sh\ndlrun -- bash train.sh 1\nbash say.sh\n")
+        self.assertIn((5, "prepare.sh runs Python, too, and stays as it is; if it trains, write dlrun -- in front of it"), [tuple(note) for note in result.notes])
+
+    def test_a_script_called_within_the_words_of_another_is_no_part_of_it(self):
+        self.put("a.sh", "torchrun --nproc_per_node 4 a.py $1\n")
+        self.put("b.sh", "torchrun --nproc_per_node 4 b.py\n")
+        for inner in ("$(bash b.sh)", "`bash b.sh`", "<(bash b.sh)", '"$(bash b.sh; bash a.sh)"'):
+            result = self.of(f"bash a.sh {inner}\n", copies=True)
+            self.assertEqual((body_of(result), [part.new for part in result.others]), (f"bash a.sh.dl {inner}\n", ["dlrun -- python3 a.py $1\n"]))
+
     def test_slashes_without_end_take_no_time(self):
         self.put("launch.sh", LAUNCH)
         self.assertEqual(len(self.of("bash " + "/" * 60 + "launch.sh 90\n").others), 1)

@@ -2,7 +2,7 @@
 """A batch script that starts the training by other scripts, as `bash train.sh`: all are read as one text, and each gets its
 part of the changes."""
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import launch as launches, shell
 from .counts import Note
@@ -21,13 +21,14 @@ Edits = Dict[Tuple[int, int], str]
 
 
 class Called(NamedTuple):
-    name: str      # as the batch script writes it
-    place: str     # where it is
+    """One call. Several calls of the same script have the same place and content."""
+    name: str         # as the batch script writes it
+    place: str        # where it is
     content: str
-    start: int     # of the command in the batch script
+    start: int        # of the command in the batch script
     end: int
-    behind: int    # where its name ends
-    sourced: bool = False
+    behind: int       # where its name ends
+    sourced: bool     # it runs in the batch script's own shell
 
 
 class Part(NamedTuple):
@@ -46,7 +47,8 @@ class Piece(NamedTuple):
 
 
 def called_by(script: Forms) -> List[Called]:
-    """The scripts that can be read here and may start the training: those with a launcher, and the last that runs Python."""
+    """The calls of scripts that can be read here and may start the training: of those with a launcher, and of the last that runs
+    Python; of all that run Python if none has a launcher."""
     found: List[Called] = []
     plain: List[Called] = []
     for command in script.commands:
@@ -56,25 +58,27 @@ def called_by(script: Forms) -> List[Called]:
         first = cursor.word()
         words = [word for word in command.words if not word.redirect and word.start >= first.start]
         raw = [script.text[word.start:word.end] for word in words]
+        sourced = raw[0] in SOURCES
         at = 0
-        if raw[0] in launches.SHELLS or raw[0] in SOURCES:
+        if raw[0] in launches.SHELLS or sourced:
             at = next((i for i, word in enumerate(raw) if i and not re.fullmatch(r"-[eluvx]+", word)), 0)
-        name = shell.unquoted(raw[at])
-        value = script.values.text(raw[at], first.start) if at else None
-        place = script.place_of(value or name) if re.search(r"\.(sh|bash)$", value or name) else None
+        name = (script.values.text(raw[at], first.start) if at else None) or shell.unquoted(raw[at])
+        place = script.place_of(name) if re.search(r"\.(sh|bash)$", name) else None
         content = script.read_at(place) if place else None
-        if not place or not content or len(content) >= MOST_OF_A_FILE or SUBMITS.search(content) or any(one.place == place for one in found):
+        if not place or not content or SUBMITS.search(content):
             continue
         behind = words[at].end - (1 if raw[at][-1:] in "\"'" else 0)
-        one = Called(value or name, place, content, first.start, words[-1].end, behind, raw[0] in SOURCES)
+        one = Called(name, place, content, first.start, words[-1].end, behind, sourced)
         if LAUNCHES.search(content):
             found.append(one)
-        elif PYTHON.search(content) and not one.sourced:
+        elif PYTHON.search(content) and not sourced:
             plain.append(one)
-    return sorted(found + plain[-1:], key=lambda one: one.start)
+    calls = sorted(found + [one for one in plain if not found or one.place == plain[-1].place], key=lambda one: one.start)
+    return calls if sum(len(one.content) for one in calls) < MOST_OF_A_FILE else []
 
 
 def joined(text: str, called: List[Called]) -> Tuple[str, List[Piece]]:
+    """The batch script with the content of each script in the place of its call."""
     new: List[str] = []
     pieces: List[Piece] = []
     length = at = 0
@@ -102,10 +106,61 @@ def parts_of(edits: Edits, pieces: List[Piece]) -> Optional[Dict[Optional[int], 
     return parts
 
 
+def call_at(at: Optional[int], pieces: List[Piece]) -> Optional[int]:
+    """The call whose script holds this place of the joined text, by its index."""
+    return next((one.of for one in pieces if at is not None and one.start <= at < one.end), None)
+
+
+def at_odds(parts: Dict[Optional[int], Edits], called: List[Called]) -> Optional[Tuple[Called, Called]]:
+    """Two calls of one script that need different edits in it, if there are such."""
+    first: Dict[str, int] = {}
+    for i, one in enumerate(called):
+        if parts.get(i) != parts.get(first.setdefault(one.place, i)):
+            return called[first[one.place]], one
+    return None
+
+
+def as_learner(text: str, called: List[Called], trains: Called) -> Tuple[Edits, List[Note]]:
+    """Edits and notes for a script that starts one process: dlrun starts the script, whatever that does before and after."""
+    edits: Edits = {}
+    notes: List[Note] = []
+    for one in called:
+        if one.place == trains.place:
+            edits[(one.start, one.start)] = "dlrun -- "
+        else:
+            notes.append(Note(_line_of(text, one), f"{one.name} runs Python, too, and stays as it is; if it trains, write dlrun -- in front of it"))
+    return edits, notes
+
+
+def changed(text: str, called: List[Called], parts: Dict[Optional[int], Edits], copies: bool) -> Tuple[List[Part], Edits, List[Note]]:
+    """The scripts that get edits, each once, and the edits and notes for their calls. `copies`: the new files are called."""
+    others: Dict[str, Part] = {}
+    edits: Edits = {}
+    notes: List[Note] = []
+    for i, one in enumerate(called):
+        if i not in parts:
+            continue
+        others[one.place] = Part(one.place, one.content, shell.applied(one.content, parts[i]))
+        if copies:
+            edits[(one.behind, one.behind)] = COPY
+        notes.append(Note(_line_of(text, one), f"{one.name} starts the training, so it is changed, too"))
+    return list(others.values()), edits, notes
+
+
+def note_at_odds(text: str, one: Called, other: Called) -> Note:
+    return Note(_line_of(text, one), f"{one.name} needs other changes for the call in line {_line_of(text, other)} than for this one, so neither is changed: "
+                "make a script for each, and run dlctl migrate again")
+
+
+def _line_of(text: str, one: Called) -> int:
+    return text.count("\n", 0, one.start) + 1
+
+
 def notes_of(notes: List[Note], both: str, text: str, called: List[Called], pieces: List[Piece]) -> List[Note]:
     """The notes with lines of the batch script; those about another script name its line."""
     starts = [0] + [match.end() for match in re.finditer("\n", both)]
     result: List[Note] = []
+    said: Set[Tuple[str, int, str]] = set()
     for note in notes:
         at = starts[min(max(note.line, 1), len(starts)) - 1]
         piece = next((one for one in pieces if one.start <= at <= one.end), pieces[-1])
@@ -114,5 +169,8 @@ def notes_of(notes: List[Note], both: str, text: str, called: List[Called], piec
             result.append(Note(text.count("\n", 0, origin) + 1 if note.line else 0, note.text))
             continue
         one = called[piece.of]
-        result.append(Note(text.count("\n", 0, one.start) + 1, f"{one.name}:{one.content.count(chr(10), 0, origin) + 1}: {note.text}"))
+        line = one.content.count("\n", 0, origin) + 1
+        if (one.place, line, note.text) not in said:  # the same script may be called several times
+            said.add((one.place, line, note.text))
+            result.append(Note(_line_of(text, one), f"{one.name}:{line}: {note.text}"))
     return result

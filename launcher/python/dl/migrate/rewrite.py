@@ -34,30 +34,30 @@ def migrate(text: str, folder: str = ".", copies: bool = False) -> Result:
     alone = _Migration(text, folder)
     result = alone.run()
     called = calls.called_by(alone) if result.launches == 0 else []
-    return (_with_called(text, folder, called, copies) if called else None) or result
+    return _with_called(text, folder, result, called, copies) if called else result
 
 
-def _with_called(text: str, folder: str, called: List[calls.Called], copies: bool) -> Optional[Result]:
+def _with_called(text: str, folder: str, alone: Result, called: List[calls.Called], copies: bool) -> Result:
+    """`alone`: the result if the scripts that it calls are not read."""
     whole, pieces = calls.joined(text, called)
     both = _Migration(whole, folder)
     result = both.run()
     parts = calls.parts_of(both.edits, pieces) if result.launches else None
     if parts is None:
-        return None
+        return alone
     ours = parts.pop(None, {})
-    alone = next((one.of for one in pieces if both.one_process is not None and one.start <= both.one_process < one.end), None)
-    if alone is not None and not called[alone].sourced:
-        # One process: the learner is the script that it calls, whatever that does before and after.
-        ours[(called[alone].start, called[alone].start)], parts = "dlrun -- ", {}
-    notes = calls.notes_of(result.notes, whole, text, called, pieces)
+    learner = calls.call_at(both.one_process, pieces)
     others: List[calls.Part] = []
-    for i, one in enumerate(called):
-        if i in parts:
-            if copies:
-                ours[(one.behind, one.behind)] = calls.COPY
-            others.append(calls.Part(one.place, one.content, _applied(one.content, parts[i])))
-            notes.append(Note(text.count("\n", 0, one.start) + 1, f"{one.name} starts the training, so it is changed, too"))
-    return result._replace(script=_applied(text, ours), notes=sorted(set(notes)), others=tuple(others))
+    if learner is not None and not called[learner].sourced:
+        edits, notes = calls.as_learner(text, called, called[learner])
+    else:
+        odd = calls.at_odds(parts, called)
+        if odd is not None:
+            return alone._replace(notes=sorted({*alone.notes, calls.note_at_odds(text, *odd)}))
+        others, edits, notes = calls.changed(text, called, parts, copies)
+    ours.update(edits)
+    notes += calls.notes_of(result.notes, whole, text, called, pieces)
+    return result._replace(script=shell.applied(text, ours), notes=sorted(set(notes)), others=tuple(others))
 
 
 def _of_own_submission(text: str, folder: str) -> Optional[Result]:
@@ -104,7 +104,7 @@ def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[
     if not results:
         return Result(text, 0, "", None, "", notes)
     first = results[0]
-    return Result(_applied(text, edits), sum(one.launches for one in results), first.learners, first.gpus, first.framework, sorted(set(notes)))
+    return Result(shell.applied(text, edits), sum(one.launches for one in results), first.learners, first.gpus, first.framework, sorted(set(notes)))
 
 
 class _Migration(Plain):
@@ -176,7 +176,7 @@ class _Migration(Plain):
         for start, end, new in directives.rewritten(self.text, self.lines, [" ".join(ours)] + flags, self.cpus_of(learners), self.per_node(learners),
                                                       instead):
             self.edits[(start, end)] = new
-        return Result(_applied(self.text, self.edits), len(found), _text_of(learners), gpus, framework, sorted(set(self.notes)))
+        return Result(shell.applied(self.text, self.edits), len(found), _text_of(learners), gpus, framework, sorted(set(self.notes)))
 
     def told_by_the_job(self, found: List[Found], learners: Count) -> Result:
         """Leaves the #SBATCH lines as they are, and has dlrun take the number of learners that the script itself
@@ -189,7 +189,7 @@ class _Migration(Plain):
         words = next((item.many.words for item in found if item.many.most is None), "")
         self.note(0, f"how many learners there are is known only where the job runs: what sbatch is told stays, and dlrun starts "
                      + (f"--learners {words}" if words else "one for each task of the job"))
-        return Result(_applied(self.text, self.edits), len(found), words, None, self.framework, sorted(set(self.notes)))
+        return Result(shell.applied(self.text, self.edits), len(found), words, None, self.framework, sorted(set(self.notes)))
 
     # ---- finding
 
@@ -455,15 +455,3 @@ def _text_of(count: Count) -> str:
     if count.least is None or count.least == count.most:
         return str(count.most or "")
     return f"{count.least}:{count.most}"
-
-
-def _applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:
-    """The text with all edits. An edit within a part that another edit removes has no effect."""
-    result: List[str] = []
-    at = 0
-    for (start, end), new in sorted(edits.items(), key=lambda item: (item[0][0], item[0][1] > item[0][0], -item[0][1])):
-        if start < at:
-            continue
-        result += [text[at:start], new]
-        at = end
-    return shell.with_bodies("".join(result) + text[at:])

@@ -8,7 +8,7 @@ Continuation lines are joined, comments and here documents are left out, and quo
 a script that it does not understand this gives fewer words or wrong ones, but it always ends.
 """
 import re
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 RESERVED = {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "case", "esac", "{", "}", "!", "time", "in", "function", "for", "select"}
 META = " \t\n;&|<>()"
@@ -278,3 +278,15 @@ def assignments(text: str, found: List[Command]) -> List[Assignment]:
 def with_bodies(text: str) -> str:
     """Puts a : where all lines of a branch or a loop have gone, since bash wants a command there."""
     return re.sub(r"^([ \t]*)((?:[^\n#]*[ \t;])?(?:then|else|do)[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*)(?=[ \t]*(?:fi|else|elif|done)\b)", r"\1\2\1  :\n", text, flags=re.M)
+
+
+def applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:
+    """The text with all edits. An edit within a part that another edit removes has no effect."""
+    result: List[str] = []
+    at = 0
+    for (start, end), new in sorted(edits.items(), key=lambda item: (item[0][0], item[0][1] > item[0][0], -item[0][1])):
+        if start < at:
+            continue
+        result += [text[at:start], new]
+        at = end
+    return with_bodies("".join(result) + text[at:])

@@ -128,6 +128,16 @@ class Called(support.Case):
             result = self.of(f"bash a.sh {inner}\n", copies=True)
             self.assertEqual((body_of(result), [part.new for part in result.others]), (f"bash a.sh.dl {inner}\n", ["dlrun -- python3 a.py $1\n"]))
 
+    def test_scripts_in_the_background_share_the_gpus(self):
+        self.put("one.sh", "python t.py $1\n")
+        self.put("two.sh", "torchrun --nproc_per_node 2 t.py\n")
+        self.put("more.sh", "cd /d\ntorchrun --nproc_per_node 2 u.py\n")
+        for body, learners, gpus in (("for i in 0 1 2 3; do\n  bash one.sh $i &\ndone\nwait\n", "4", 1), ("bash two.sh &\nbash more.sh &\nwait\n", "4", 1),
+                                     ("bash two.sh &\nbash two.sh &\nwait\n", "4", 1), ("bash two.sh\nbash more.sh\n", "2", 2), ("bash one.sh &\nwait\n", "1", 4),
+                                     ("bash one.sh &\nPID=$!\nwait $PID\n", "1", 4)):
+            result = self.of(body)
+            self.assertEqual((result.learners, result.gpus), (learners, gpus), body)
+
     def test_slashes_without_end_take_no_time(self):
         self.put("launch.sh", LAUNCH)
         self.assertEqual(len(self.of("bash " + "/" * 60 + "launch.sh 90\n").others), 1)

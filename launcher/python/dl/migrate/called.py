@@ -29,6 +29,7 @@ class Called(NamedTuple):
     end: int
     behind: int       # where its name ends
     sourced: bool     # it runs in the batch script's own shell
+    background: bool  # it is called with & behind it
 
 
 class Part(NamedTuple):
@@ -68,7 +69,7 @@ def called_by(script: Forms) -> List[Called]:
         if not place or not content or SUBMITS.search(content):
             continue
         behind = words[at].end - (1 if raw[at][-1:] in "\"'" else 0)
-        one = Called(name, place, content, first.start, words[-1].end, behind, sourced)
+        one = Called(name, place, content, first.start, words[-1].end, behind, sourced, command.after == "&")
         if LAUNCHES.search(content):
             found.append(one)
         elif PYTHON.search(content) and not sourced:

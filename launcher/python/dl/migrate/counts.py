@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds how many learners a launch has."""
 import re
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from . import directives, launch as launches, shell
 from .accelerate import environment_of
@@ -55,11 +55,15 @@ class Counts:
         self.values = Values(text, self.assigned, self.asked.known(), self.branches)
         self.notes: List[Note] = []
         self.restarts: Optional[str] = None
+        self.background: List[Tuple[int, int]] = []  # scripts within the text that are called with & behind them
 
     def note(self, at: int, text: str) -> None:
         note = Note(self.text.count("\n", 0, at) + 1, text)
         if note not in self.notes:
             self.notes.append(note)
+
+    def in_background(self, command: shell.Command) -> bool:
+        return command.after == "&" or any(start <= command.words[0].start < end for start, end in self.background)
 
     def number(self, told: Optional[launches.Told]) -> Optional[int]:
         return self.values.number(told.raw, told.at) if told else None

@@ -41,8 +41,8 @@ class Job(Nodes):
         others = [one for one in self.commands if one.after == "&" and any(launches.PYTHON.fullmatch(self.text[word.start:word.end]) for word in one.words)]
         if sum(1 for one in found if one.parallel) > 1 or len(others) > 1 or self.loop_of(item, self.loops()) is not None:
             return False
-        at = next((i for i, one in enumerate(self.commands) if any(word.start == item.at for word in one.words)), len(self.commands))
-        words = [self.text[word.start:word.end] for one in self.commands[at + 1:at + 2] for word in one.words]
+        behind = max([item.at] + [end for start, end in self.background if start <= item.at < end])
+        words = next(([self.text[word.start:word.end] for word in one.words] for one in self.commands if one.words and one.words[0].start > behind), [])
         return bool(words) and (words[0] == "wait" or re.fullmatch(r"\w+=\"?\$!\"?", words[words[0] in ("export", "local", "readonly") and len(words) > 1]) is not None)
 
     def gpus_of(self, found: List[Found], learners: Count) -> Optional[int]:

@@ -53,7 +53,7 @@ class Plain(Forms):
                     self.note(words[start].start, unknown)
                 launch = launches.Launch(cursor)
                 launch.program, launch.stack, launch.first = raw[0], [cursor.top], words[start].start
-                return [Found(launch, [], Count(1, 1), command.after == "&", words[start].start)]
+                return [Found(launch, [], Count(1, 1), self.in_background(command), words[start].start)]
         return self.own_command() if commands is None else []
 
     def with_value(self, command: shell.Command, raw: List[str]) -> List[str]:
@@ -79,5 +79,5 @@ class Plain(Forms):
                 launch = launches.Launch(cursor)
                 first = cursor.top.words[cursor.top.at].start
                 launch.program, launch.stack, launch.first = raw[0], [cursor.top], first
-                return [Found(launch, [], Count(1, 1), command.after == "&", first)]
+                return [Found(launch, [], Count(1, 1), self.in_background(command), first)]
         return []

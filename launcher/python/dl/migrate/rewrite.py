@@ -41,6 +41,7 @@ def _with_called(text: str, folder: str, alone: Result, called: List[calls.Calle
     """`alone`: the result if the scripts that it calls are not read."""
     whole, pieces = calls.joined(text, called)
     both = _Migration(whole, folder)
+    both.background = [(one.start, one.end) for one in pieces if one.of is not None and called[one.of].background]
     result = both.run()
     parts = calls.parts_of(both.edits, pieces) if result.launches else None
     if parts is None:
@@ -242,7 +243,7 @@ class _Migration(Plain):
         if not launch.program or (launch.launchers[-1:] in (["srun"], ["mpirun"]) and launches.is_utility(launch.program) and
                                   not (launch.inner and launch.program == "env")):
             return None
-        if command.after == "&" and launch.launchers[-1:] == ["srun"] and self.serves(launch):
+        if self.in_background(command) and launch.launchers[-1:] == ["srun"] and self.serves(launch):
             return None
         container = launch.value("container") or launch.value("image")
         if container is not None and not self.image_of(launch):
@@ -265,7 +266,7 @@ class _Migration(Plain):
         for text in launch.notes:
             self.note(words[0].start, text)
         count = self.count_of(launch) if not inner else max((item.many for item in inner), key=lambda one: one.most or 0)
-        item = Found(launch, inner, count, command.after == "&" or launch.launchers == ["ssh"] and inner[-1].parallel, words[0].start)
+        item = Found(launch, inner, count, self.in_background(command) or launch.launchers == ["ssh"] and inner[-1].parallel, words[0].start)
         return None if launch.launchers[:1] == ["ssh"] and not self.is_part(item) else item
 
     def image_of(self, launch: launches.Launch) -> str:

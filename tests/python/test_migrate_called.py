@@ -138,6 +138,19 @@ class Called(support.Case):
             result = self.of(body)
             self.assertEqual((result.learners, result.gpus), (learners, gpus), body)
 
+    def test_a_script_that_lies_elsewhere_is_named(self):
+        self.put("train.sh", "torchrun --nproc_per_node 4 t.py\n")
+        place = os.path.relpath(os.path.join(self.folder, "train.sh"))
+        for name in ("/other/place/train.sh", "$REPO/train.sh"):
+            notes = [tuple(note) for note in self.of(f"bash {name}\n", copies=True).notes]
+            why = f"{name} is not here" if name[0] == "/" else f"where {name} lies is not known here"
+            self.assertIn((5, f"{why}; {place} was read in its place: put {place}.dl there as {name}.dl"), notes)
+            self.assertIn((5, f"{why}; {place} was read in its place: make its changes there, too"), [tuple(note) for note in self.of(f"bash {name}\n").notes])
+        for name in ("./train.sh", "${SLURM_SUBMIT_DIR}/train.sh", '"$(dirname "$0")"/train.sh', os.path.join(self.folder, "train.sh")):
+            self.assertNotIn("in its place", str(self.of(f"bash {name}\n", copies=True).notes))
+        self.put("train.sh", "python t.py\n")
+        self.assertIn((5, f"/other/place/train.sh is not here; {place} was read in its place"), [tuple(note) for note in self.of("bash /other/place/train.sh\n").notes])
+
     def test_slashes_without_end_take_no_time(self):
         self.put("launch.sh", LAUNCH)
         self.assertEqual(len(self.of("bash " + "/" * 60 + "launch.sh 90\n").others), 1)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A batch script that starts the training by other scripts, as `bash train.sh`: all are read as one text, and each gets its
 part of the changes."""
+import os
 import re
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import launch as launches, shell
 from .counts import Note
 from .forms import Forms
-from .rendezvous import MOST_OF_A_FILE
+from .rendezvous import MOST_OF_A_FILE, OWN_FOLDER
 from .words import Cursor
 
 STARTS = r"\btorchrun\b|torch\.distributed|\baccelerate\b|\bdeepspeed\b|\bmpirun\b|\bmpiexec\b|\bsrun\b|\bhorovodrun\b"
@@ -128,6 +129,7 @@ def as_learner(text: str, called: List[Called], trains: Called) -> Tuple[Edits, 
     for one in called:
         if one.place == trains.place:
             edits[(one.start, one.start)] = "dlrun -- "
+            notes += _of_its_place(text, one, "")
         else:
             notes.append(Note(_line_of(text, one), f"{one.name} runs Python, too, and stays as it is; if it trains, write dlrun -- in front of it"))
     return edits, notes
@@ -145,12 +147,23 @@ def changed(text: str, called: List[Called], parts: Dict[Optional[int], Edits], 
         if copies:
             edits[(one.behind, one.behind)] = COPY
         notes.append(Note(_line_of(text, one), f"{one.name} starts the training, so it is changed, too"))
+        notes += _of_its_place(text, one, f": put {os.path.relpath(one.place)}{COPY} there as {one.name}{COPY}" if copies else ": make its changes there, too")
     return list(others.values()), edits, notes
 
 
 def note_at_odds(text: str, one: Called, other: Called) -> Note:
     return Note(_line_of(text, one), f"{one.name} needs other changes for the call in line {_line_of(text, other)} than for this one, so neither is changed: "
                 "make a script for each, and run dlctl migrate again")
+
+
+def _of_its_place(text: str, one: Called, what_to_do: str) -> List[Note]:
+    """A note if another file was read than the one that is called."""
+    name = OWN_FOLDER.sub("", one.name)
+    unknown = re.search(r"[$`]", name) is not None
+    if not unknown and (name[:1] != "/" or os.path.isfile(name)):
+        return []
+    why = f"where {one.name} lies is not known here" if unknown else f"{one.name} is not here"
+    return [Note(_line_of(text, one), f"{why}; {os.path.relpath(one.place)} was read in its place{what_to_do}")]
 
 
 def _line_of(text: str, one: Called) -> int:

@@ -16,6 +16,8 @@ OF_SLURM = {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_N(?:TASKS|PROCS)", "LOC
 # Files that are sourced for Python or the system, and set none of these variables.
 HARMLESS = re.compile(r"(^|/)(activate|conda\.sh|mamba\.sh|\.?bashrc|\.?profile|\.?bash_profile|setvars\.sh|bash|modules\.sh)$")
 MOST_OF_A_FILE = 1 << 20
+# In front of a path: the script's own folder, or the one from which it is submitted.
+OWN_FOLDER = re.compile(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/")
 OWN_MEETING = re.compile(r"environ\[['\"]MASTER_(ADDR|PORT)['\"]\]\s*=[^=]|(init_method|dist_url)\b[^\n]*['\"]tcp://|init_process_group\([^)]*tcp://")
 SCRIPTS = [name for name, launcher in LAUNCHERS.items() if launcher.script]
 
@@ -139,7 +141,7 @@ class Meeting(Counts):
     def place_of(self, path: str) -> Optional[str]:
         """Where a file that the script names is."""
         path = re.sub(r"/{2,}", "/", path)  # else each of them would double the places to look at below
-        path = re.sub(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/", "", path)
+        path = OWN_FOLDER.sub("", path)
         behind = re.fullmatch(r"[^/]*[$`][^/]*/((?:[^/$`]+/)*[^/$`]+)", path)
         if behind:
             path = behind.group(1)  # the part below a folder of the user's, which may well be the script's own folder

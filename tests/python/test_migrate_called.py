@@ -75,6 +75,14 @@ class Called(support.Case):
         self.assertTrue(result.script.endswith("source env.sh\nB=b.sh\nbash a.sh\nif true; then bash $B x; fi\necho 4\n"), result.script)
         self.assertIn((9, "SLURM_GPUS_PER_NODE is only set for --gpus-per-node, which has gone: 4 is written in its place"), [tuple(note) for note in result.notes])
 
+    def test_every_launcher_is_known_in_it(self):
+        for line, learners in (("tune run --nproc_per_node 4 full_finetune_distributed --config c.yaml", "4"), ("composer -n 4 t.py", "4"), ("colossalai run --nproc_per_node 4 t.py", "4"),
+                               ("python -m composer.cli.launcher -n 4 t.py", "4"), ("orterun -n 2 ./t", "2"), ("/opt/bin/mpiexec.hydra -n 2 ./t", "2"), ("$TORCHRUN --nproc_per_node 4 t.py", "4")):
+            self.put("go.sh", line + "\n")
+            result = self.of("bash go.sh\n")
+            self.assertEqual((body_of(result), result.learners), ("bash go.sh\n", learners), line)
+            self.assertEqual([part.new[:9] for part in result.others], ["dlrun -- "])
+
     def test_a_sourced_script_may_start_the_training(self):
         self.put("go.sh", "torchrun --nproc_per_node 4 t.py\n")
         for word in ("source", "."):

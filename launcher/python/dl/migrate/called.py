@@ -8,11 +8,12 @@ from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 from . import launch as launches, shell
 from .counts import Note
 from .forms import Forms
+from .launchers import HEADS, MODULES
 from .rendezvous import MOST_OF_A_FILE, OWN_FOLDER
 from .words import Cursor
 
-STARTS = r"\btorchrun\b|torch\.distributed|\baccelerate\b|\bdeepspeed\b|\bmpirun\b|\bmpiexec\b|\bsrun\b|\bhorovodrun\b"
-LAUNCHES = re.compile(r"^[^#\n]*(" + STARTS + r")", re.M)
+NAMES = [r"\s+".join(map(re.escape, words)) for words in HEADS if words != ("ssh",)] + [re.escape(name) for name in MODULES]
+LAUNCHES = re.compile(r"^[^#\n]*(?<![\w.-])(?:" + "|".join(NAMES) + r"|\$\{?\w*(?i:torchrun)\w*)(?![\w-])", re.M)
 PYTHON = re.compile(r"^[^#\n]*\bpython", re.M)
 SUBMITS = re.compile(r"^[^#\n]*\b(sbatch|salloc)\b", re.M)
 COPY = ".dl"  # behind the name of the new file

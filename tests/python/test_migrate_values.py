@@ -114,6 +114,15 @@ class Nodes(support.Case):
         for other in (body.replace("A=b", "A=x$i"), body.replace("  srun", "  python prepare.py $i\n  srun")):
             self.assertNotIn("DL_NODE_RANK", of(other, self.HEAD).script)
 
+    def test_a_loop_that_gives_each_node_something_else_stays(self):
+        for head, given in (("for n in $nodes", "HOST=$n"), ("for i in $(seq 1 3)", "MACHINE_RANK=$i"), ("for i in {1..3}", "MACHINE_RANK=$i"), ("for ((i=1; i<4; i++))", "MACHINE_RANK=$i")):
+            result = of(f"{head}; do\n  srun -w $n -N1 -n1 env {given} bash go.sh &\ndone\nwait\n", self.HEAD)
+            self.assertNotIn("DL_NODE_RANK", result.script)
+            self.assertIn(given, result.script)
+        for head in ("for i in $(seq 0 2)", "for i in {0..2}", "for ((i=0; i<3; i++))", "for i in 0 1 2", 'for i in "${!NODES[@]}"'):
+            result = of(f"{head}; do\n  srun -w ${{NODES[i]}} -N1 -n1 env MACHINE_RANK=$i bash go.sh &\ndone\nwait\n", self.HEAD)
+            self.assertEqual((body_of(result).strip(), result.learners), ("dlrun -- bash -c 'export MACHINE_RANK=$DL_NODE_RANK; exec \"$@\"' learner env bash go.sh", "3"))
+
     def test_a_program_of_its_own_may_have_the_name_of_a_tool(self):
         result = of("mpirun -n 4 ./test\n", "#!/bin/bash\n#SBATCH --ntasks=4\n")
         self.assertEqual((body_of(result), result.learners), ("dlrun -- ./test\n", "4"))

@@ -10,6 +10,8 @@ from .kept import Kept
 from .launchers import LAUNCHERS
 from .nodes import Loop
 
+# The head of a loop over the numbers of the nodes; not one over their names, or from 1 on.
+COUNTS_FROM_0 = re.compile(r"for\s+(\w+)\s+in\s+(?:\"?\$\{!|[\"\'`]?(?:\$\()?\s*seq\s+0\s|\{0\.\.|0\s)|for\s*\(\(\s*(\w+)\s*=\s*0\b")
 MOST_OF_AN_ARGUMENT = 100_000  # bytes; Linux takes 128 KiB
 TRAINING = re.compile(r"backward\(|optim|DistributedDataParallel|init_process_group|Trainer\(|Accelerator\(|hvd\.init|\.fit\(|COMM_WORLD|torch\.distributed|jax\.distributed")
 CHOOSES_GPU = re.compile(r"LOCAL_RANK|local_rank|SLURM_LOCALID|Trainer\(|Accelerator\(|deepspeed|set_device")
@@ -236,13 +238,17 @@ class Forms(Kept):
     # ---- one node in each turn of a loop
 
     def takes_its_number(self, item: Found, loop: Loop) -> bool:
-        """srun -w NODE -N1 -n1 env MACHINE_RANK=$i run.sh &, in a loop: one learner on each node, which is given the number of its node."""
+        """srun -w NODE -N1 -n1 env MACHINE_RANK=$i run.sh &, in a loop that counts from 0: one learner on each node, which is given the
+        number of its node."""
         launch, top = item.launch, item.launch.cursor.top
         told = launch.told[0] if launch.launchers == ["srun"] else {}
         if "job:nodelist" not in told or launch.inner or item.inner or not item.parallel or not self.asked.nodes or self.number(told.get("total")) != 1:
             return False
-        numbers = [(i, word.group(1)) for i, one in enumerate(top.words) for word in [re.fullmatch(
-            r"([A-Za-z_]\w*)=\"?\$\{?(\w+)\}?\"?", self.text[one.start:one.end])] if word and word.group(2) in loop.names]
+        counter = COUNTS_FROM_0.match(self.text, loop.start, loop.body)
+        if counter is None:
+            return False
+        given = r"([A-Za-z_]\w*)=\"?\$\{?" + (counter.group(1) or counter.group(2)) + r"\}?\"?"
+        numbers = [(i, word.group(1)) for i, one in enumerate(top.words) for word in [re.fullmatch(given, self.text[one.start:one.end])] if word]
         before = set(top.gone)
         top.gone |= {i for i, _ in numbers}
         self.kept_texts.pop(item.at, None)

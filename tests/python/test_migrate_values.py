@@ -195,6 +195,21 @@ class OwnSubmission(support.Case):
         done = subprocess.run(["bash", "-c", "sbatch() { printf '<%s>' \"$@\"; }; M=m T=9\n" + result.script], capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
         self.assertEqual(done.stdout, "<--job-name=a-m><--nodes><1><--time=9><--dl-framework=pytorch><--dl-learners=2><--dl-gpus=1><bash><m>")
 
+    def test_tasks_that_its_own_options_ask_for_stay(self):
+        text = 'if [ -z "$SLURM_JOB_ID" ]; then sbatch --gpus-per-node=4 --ntasks-per-node=4 --nodes=$N "$0"; exit; fi\nsrun python t.py --nodes $SLURM_NNODES\n'
+        result = of(text, "#!/bin/bash\n")
+        self.assertEqual(result.script, "#!/bin/bash\n" + text.replace("srun", "dlrun --"))
+        self.assertIn("dlrun starts one for each task of the job", str(result.notes))
+
+    def test_options_of_a_script_that_submits_itself_and_calls_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "go.sh"), "w") as file:
+                file.write("torchrun --nproc_per_node 4 --odd t.py\n")
+            result = of('if [ -z "$SLURM_JOB_ID" ]; then sbatch --gpus-per-node=4 "$0"; exit; fi\nbash go.sh\n', "#!/bin/bash\n", folder)
+            self.assertEqual(result.script, '#!/bin/bash\nif [ -z "$SLURM_JOB_ID" ]; then sbatch --dl-framework=pytorch --dl-learners=4 --dl-gpus=1 "$0"; exit; fi\nbash go.sh\n')
+            self.assertEqual([part.new for part in result.others], ["dlrun -- python3 t.py\n"])
+            self.assertEqual({note.line for note in result.notes}, {3})
+
     def test_lines_behind_a_command_are_named(self):
         result = of("set -e\n#SBATCH --gres=gpu:4\ntorchrun --nproc_per_node 4 t.py\n", "#!/bin/bash\n")
         self.assertIn((3, "sbatch reads #SBATCH lines only up to the first command, so neither it nor dlctl migrate takes this one and those below"), [tuple(note) for note in result.notes])

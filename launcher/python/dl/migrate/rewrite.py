@@ -28,7 +28,7 @@ def migrate(text: str, folder: str = ".", copies: bool = False) -> Result:
     documents = wrap.documents(text) if not directives.read(text) else []
     if wraps or documents:
         return _of_jobs(text, folder, wraps, documents)
-    own = _of_own_submission(text, folder) if not directives.read(text) else None
+    own = _of_own_submission(text, folder, copies) if not directives.read(text) else None
     if own is not None:
         return own
     alone = _Migration(text, folder)
@@ -61,15 +61,15 @@ def _with_called(text: str, folder: str, alone: Result, called: List[calls.Calle
     return result._replace(script=shell.applied(text, ours), notes=sorted(set(notes)), others=tuple(others))
 
 
-def _of_own_submission(text: str, folder: str) -> Optional[Result]:
+def _of_own_submission(text: str, folder: str, copies: bool) -> Optional[Result]:
     """Of a script whose options stand in its own `sbatch OPTIONS "$0"`."""
     results: List[Result] = []
 
     def of_one(script: str) -> Optional[str]:
-        result = _Migration(script, folder).run()
+        result = migrate(script, folder, copies)
         added = script.count("\n") - text.count("\n")
         results.append(result._replace(notes=sorted({Note(max(note.line - added, 0), note.text) for note in result.notes})))
-        return result.script if result.launches and result.learners else None
+        return result.script if result.launches else None
 
     script = wrap.of_own_submission(text, of_one)
     return results[0]._replace(script=script) if script is not None else None

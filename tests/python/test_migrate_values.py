@@ -158,6 +158,22 @@ class Elsewhere(support.Case):
             self.assertEqual([part.new for part in result.others], ["dlrun -- python3 t.py\n"])
 
 
+    def test_a_sourced_file_that_lies_elsewhere_is_not_the_one_beside_the_script(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "env.sh"), "w") as file:
+                file.write("export MASTER_ADDR=a MASTER_PORT=1\n")
+            for source, stays in (("/of/the/site/env.sh", True), ("./env.sh", False), (os.path.join(folder, "env.sh"), False)):
+                script = of(f"srun bash -c 'source {source}; torchrun --nproc_per_node 4 t.py'\n", NODE, folder).script
+                self.assertEqual(f"source {source}" in script, stays, script)
+
+    def test_programs_of_libraries_over_mpi(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for module in ("mpi4py", "petsc4py", "dolfin", "dolfinx", "firedrake"):
+                with open(os.path.join(folder, "solve.py"), "w") as file:
+                    file.write(f"import numpy\nimport {module}\n")
+                self.assertEqual(of("srun python solve.py\n", "#!/bin/bash\n#SBATCH --ntasks=4\n", folder).framework, "mpi")
+
+
 class Between(support.Case):
     """A script between srun and the program."""
 
@@ -168,7 +184,7 @@ class Between(support.Case):
             return of(f"srun {call}\n", "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n", folder)
 
     def test_ranks_that_it_takes_from_slurm_are_the_learners(self):
-        result = self.of('export RANK=$SLURM_PROCID LOCAL_RANK="${SLURM_LOCALID}"\nexport WORLD_SIZE=${SLURM_NTASKS}\nRANK=${RANK:-0}\n')
+        result = self.of('export RANK=$SLURM_PROCID LOCAL_RANK="${SLURM_LOCALID}"\nexport WORLD_SIZE=${SLURM_NTASKS:-1}\nRANK=${RANK:-0}\n')
         self.assertEqual(body_of(result), "dlrun -- ./run.sh python t.py\n")
         self.assertNotIn("hides", str(result.notes))
 

@@ -109,7 +109,7 @@ class Meeting(Counts):
         raw = [shell.unquoted(self.text[word.start:word.end]) for word in words]
         if len(raw) < 2 or raw[0] not in ("source", ".") or HARMLESS.search(raw[1]):
             return
-        content = self.content_of(raw[1])
+        content = self.content_of(raw[1]) if raw[1][:1] != "/" or os.path.isfile(raw[1]) else None  # no file of the same name elsewhere
         names, more = set_in(content) if content is not None else (list(MEETING + OF_LEARNERS), True)
         if not names:
             return
@@ -175,8 +175,8 @@ class Meeting(Counts):
         """Notes which of dlrun's variables a script that each learner runs sets, if that script can be read."""
         content = (self.content_of(path) if re.search(r"\.(sh|bash|slurm)$", path) else None) or ""
         for item in shell.assignments(content, shell.commands(content, 0, len(content))):
-            # What Slurm counts is the same for a learner; for what it sets itself of the meeting, see meets_in_script().
-            same = rf"[^$]*\$\{{?({item.name}\b|{OF_SLURM.get(item.name, item.name)}\}}?\W*$)"
+            # RANK=$SLURM_PROCID and RANK=${RANK:-0} give a learner the value that dlrun has set.
+            same = rf"[^$]*\$\{{?({item.name}\b|{OF_SLURM.get(item.name, item.name)}(:?-\w*)?\}}?\W*$)"
             if item.name in OF_LEARNERS and not re.match(same, content[item.value[0]:item.value[1]]):
                 line = content.count("\n", 0, item.start) + 1
                 self.note(at, f"{path}:{line} sets {item.name}, which hides that of dlrun: remove it there")

@@ -73,11 +73,10 @@ class Waited(support.Case):
 class Numbers(support.Case):
     def test_numbers_in_parts_of_slurms_variables(self):
         head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=a100:4\n#SBATCH --ntasks-per-node=1\n"
-        for number in ("${SLURM_GPUS_PER_NODE##*:}", "$(echo $SLURM_GPUS_PER_NODE | cut -d: -f2)", "$(( $(nvidia-smi -L | wc -l) * 1 ))", "${SLURM_GPUS_PER_NODE#*:}"):
+        for number in ("${SLURM_GPUS_PER_NODE##*:}", "$(echo $SLURM_GPUS_PER_NODE | cut -d: -f2)", "$(( $(nvidia-smi -L | wc -l) * 1 ))", "${SLURM_GPUS_PER_NODE#*:}", "${SLURM_GPUS_PER_NODE//*:/}"):
             result = of(f"G={number}\nsrun torchrun --nnodes=2 --nproc_per_node=$G --rdzv_endpoint=$h:1 t.py --gpus $G\n", head)
             self.assertEqual((result.learners, result.gpus), ("8", 1), number)
             self.assertNotIn("SLURM_GPUS_PER_NODE", result.script)
-
 
     def test_a_line_that_goes_on_right_behind_a_number(self):
         result = of('srun bash -c "torchrun --nproc_per_node=$G\\\n  --nnodes=$SLURM_NNODES\\\n  --rdzv_endpoint=$h:1 t.py"\n'.replace("srun", "G=4\nsrun", 1), NODE)
@@ -147,7 +146,7 @@ class Elsewhere(support.Case):
         for option in ("--environment=/x.toml", "--container-image=x.sqsh"):
             result = of("srun torchrun --nproc_per_node=4 t.py\n", NODE + f"#SBATCH {option}\n")
             self.assertEqual(result.launches, 0)
-            self.assertIn(f"runs in a container itself ({option})", str(result.notes))
+            self.assertIn(f"itself runs in a container ({option})", str(result.notes))
 
     def test_a_script_by_the_path_that_it_has_elsewhere(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 """Commands that dlrun can only start in another form: programs in here documents, deepy.py, Hydra's launcher of torchrun, tasks
 that saw one GPU alone, and what stands behind the launch in the text of a node's shell."""
 import re
-from typing import List, Optional, Set, Tuple
+from typing import List, Optional, Tuple
 
 from . import launch as launches, shell
 from .counts import NODES, Count, Found
@@ -26,10 +26,6 @@ SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensor
 
 
 class Forms(Kept):
-    def __init__(self, text: str, folder: str):
-        super().__init__(text, folder)
-        self.alone: Set[int] = set()  # offsets of the launches whose learners see one GPU each
-
     any_document = False  # nothing else starts a training: a program in a here document may be it, whatever it does
 
     def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:
@@ -44,14 +40,17 @@ class Forms(Kept):
 
     def stays_as_it_is(self) -> bool:
         """Whether the whole script stays, for what its #SBATCH lines ask for."""
-        options = [option for line in self.lines for option in line.options]
-        inside = next((option.text for option in options if option.name in ("container-image", "environment")), "")
-        if inside:
-            self.note(self.lines[0].start, f"this job's script runs in a container itself ({inside}), where dlrun is not; it is left as it is")
-        elif any(option.name in ("hetjob", "packjob") for option in options):
-            self.note(self.lines[0].start, "a heterogeneous job: --dl-* flags are refused in it; it is left as it is")
-            return True
-        return bool(inside)
+        for line in self.lines:
+            for option in line.options:
+                if option.name in ("container-image", "environment"):
+                    self.note(line.start, f"this script itself runs in a container ({option.text}), where dlrun is not, and is left as it is: "
+                              "to have its learners in a container, leave this option out and give dlrun --image a directory, *.sqsh or *.sif")
+                elif option.name in ("hetjob", "packjob"):
+                    self.note(line.start, "a heterogeneous job: --dl-* flags are refused in it; it is left as it is")
+                else:
+                    continue
+                return True
+        return False
 
     def serves(self, launch: launches.Launch) -> bool:
         """Whether the command runs beside the training, like a server. It then stays with srun."""

@@ -15,7 +15,9 @@ OPERAND = r"(?:\$\{[^}]*\}|\$?\w+)"
 
 
 class Kept(Job):
-    alone: Set[int]
+    def __init__(self, text: str, folder: str):
+        super().__init__(text, folder)
+        self.alone: Set[int] = set()  # offsets of the launches whose learners see one GPU each
 
     def replace_variables(self, learners: Count) -> None:
         """Writes the values of variables that Slurm sets only for options that --dl-learners and --dl-gpus replace."""
@@ -28,7 +30,7 @@ class Kept(Job):
             if option not in asked.given or number is None or any(item.name == name for item in self.assigned):
                 continue
             taken, first = dict(self.edits), True
-            for use in re.finditer(r"\$\{" + name + r"(?:(?::?[-=?]|##?|%%?)[^}]*)?\}|\$" + name + r"\b|\b" + name + r"\b", self.text):
+            for use in re.finditer(r"\$\{" + name + r"(?:(?::?[-=?]|##?|%%?|//?)[^}]*)?\}|\$" + name + r"\b|\b" + name + r"\b", self.text):
                 if any(a <= use.start() < b for a, b in taken) or self.is_remark(use.start()) or (use.group(0) == name and not self.is_arithmetic(use.start())):
                     continue
                 start = use.start() - (self.text[use.start() - 1] == "\\" and use.group(0) != name)

@@ -40,7 +40,7 @@ class Plain(Forms):
             words = cursor.top.words
             raw = [shell.unquoted(self.text[word.start:word.end]) for word in words[start:]]
             unknown = launches.is_unknown(cursor)
-            raw = raw[1:] if unknown else self.with_value(command, raw)
+            raw = raw[1:] if unknown else self.with_value(cursor, raw)
             if launches.is_wrapper(raw[0]) or raw[0] in ("docker", "podman") and "run" in raw[1:2]:
                 behind = [i for i, word in enumerate(raw) if launches.PYTHON.fullmatch(word)]
                 of_shell = any(re.fullmatch(r"-\w*c", word) for word in raw) and any(re.search(
@@ -56,12 +56,12 @@ class Plain(Forms):
                 return [Found(launch, [], Count(1, 1), self.in_background(command), words[start].start)]
         return self.own_command() if commands is None else []
 
-    def with_value(self, command: shell.Command, raw: List[str]) -> List[str]:
-        """The words of a command that a variable begins, as in $CMD or "${CMD[@]}"."""
-        cursor = Cursor(self.text, command.words, self.assigned)
-        if raw[0][:1] != "$" or launches.PYTHON.fullmatch(raw[0]) or not launches.skip_front(cursor) or not cursor.enter():
+    def with_value(self, cursor: Cursor, raw: List[str]) -> List[str]:
+        """The words `raw` of a command, with the value of the variable that begins them, as in $CMD or "${CMD[@]}"."""
+        if raw[0][:1] != "$" or launches.PYTHON.fullmatch(raw[0]) or not cursor.enter():
             return raw
         held = [shell.unquoted(self.text[word.start:word.end]) for word in cursor.stack[-1].words]
+        cursor.leave_unread()
         while held and (re.match(r"[A-Za-z_]\w*=", held[0]) or os.path.basename(held[0]) in launches.KEPT_IN_FRONT):
             held.pop(0)
         return held + raw[1:] if held else raw

@@ -183,10 +183,13 @@ class Meeting(Counts):
 
     def meets_in_script(self, item: Found) -> bool:
         """Whether a script that each learner runs sets the address at which ranks meet."""
-        content = self.content_of(self.script_of(item)) if self.script_of(item) else None
-        if content is None or self.launchers_in_script(item):
-            return False
-        return bool({one.name for one in shell.assignments(content, shell.commands(content, 0, len(content)))} & set(MEETING))
+        content = self.script_content(item)
+        return content is not None and not self.launchers_in_script(item) and bool(set(set_in(content)[0]) & set(MEETING))
+
+    def script_content(self, item: Found) -> Optional[str]:
+        """The content of the shell script that is the program of the launch. None if the program is none, or cannot be read."""
+        script = self.script_of(item)
+        return self.content_of(script) if script else None
 
     def script_of(self, item: Found) -> str:
         """The shell script that is the program of the launch; empty if the program is none."""
@@ -204,7 +207,7 @@ class Meeting(Counts):
 
     def launchers_in_script(self, item: Found) -> List[str]:
         """The launchers that the launch's script itself starts, if it can be read."""
-        content = self.content_of(self.script_of(item)) if self.script_of(item) else None
+        content = self.script_content(item)
         if content is None:
             return []
         inside = shell.commands(content, 0, len(content))

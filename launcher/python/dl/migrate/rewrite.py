@@ -8,6 +8,7 @@ from .counts import Count, Found, Note
 from .frameworks import imported, in_words
 from .launchers import LAUNCHERS, RENDEZVOUS
 from .plain import Plain
+from .rendezvous import set_in
 from .words import Cursor, Holder
 
 
@@ -312,7 +313,7 @@ class _Migration(Plain):
             return said[-1]
         programs = [shell.unquoted(name) for name in re.findall(r"[^\s'\";=]+\.py\b", self.text)]
         for name in [framework for name in programs for framework in [self.framework_in(name)] if framework] or [in_words(self.text)] + \
-                [in_words(self.content_of(self.script_of(item)) or "") for item in found if self.script_of(item)]:
+                [in_words(self.script_content(item) or "") for item in found]:
             if name == "tensorflow" and said:
                 self.note(0, "TensorFlow under mpirun is taken to be Horovod's; if it is not, write --dl-framework=tensorflow")
                 return "horovod"
@@ -436,9 +437,10 @@ class _Migration(Plain):
         starts = self.launchers_in_script(item)
         if not starts:
             return []
-        # composer itself reads WORLD_SIZE.
-        return [f"{name}=${name}" for name in ("WORLD_SIZE", "RANK") if (re.search(r"\$\{?" + name + r"\b", content) or name == "WORLD_SIZE" and "composer" in starts) and self.values.last(name, item.at) is not None and
-                not any(one.name == name for one in shell.assignments(content, shell.commands(content, 0, len(content))))]
+        own = set_in(content)[0]
+        read = [name for name in ("WORLD_SIZE", "RANK") if re.search(r"\$\{?" + name + r"\b", content) or
+                name == "WORLD_SIZE" and "composer" in starts]  # composer itself reads WORLD_SIZE
+        return [f"{name}=${name}" for name in read if self.values.last(name, item.at) is not None and name not in own]
 
     def drop_assignment(self, holder: Holder) -> None:
         item = holder.assignment

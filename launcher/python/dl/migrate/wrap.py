@@ -6,8 +6,7 @@ from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from . import directives, shell
 
-
-ITSELF = re.compile(r"\"?\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)\"?")
+ITSELF = re.compile(r"\"?\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)\"?")  # "$0"
 
 
 class Wrapped(NamedTuple):
@@ -17,23 +16,30 @@ class Wrapped(NamedTuple):
     quote: str
 
 
-def wrapped(text: str) -> List[Wrapped]:
-    found: List[Wrapped] = []
+def _submissions(text: str) -> List[List[shell.Word]]:
+    """The words behind sbatch of each command that calls it."""
+    found: List[List[shell.Word]] = []
     for command in shell.commands(text, 0, len(text)):
         words = [word for word in command.words if not word.redirect]
         raw = [text[word.start:word.end] for word in words]
-        names = [i for i, word in enumerate(raw) if word not in shell.RESERVED and not re.match(r"[A-Za-z_]\w*=", word)]
-        if not names or raw[names[0]] != "sbatch":
-            continue
-        for i in range(names[0] + 1, len(words)):
+        first = next((i for i, word in enumerate(raw) if word not in shell.RESERVED and word != "exec" and not re.match(r"[A-Za-z_]\w*=", word)), None)
+        if first is not None and raw[first] == "sbatch":
+            found.append(words[first + 1:])
+    return found
+
+
+def wrapped(text: str) -> List[Wrapped]:
+    found: List[Wrapped] = []
+    for words in _submissions(text):
+        raw = [text[word.start:word.end] for word in words]
+        for i, value in enumerate(words):
             match = re.match(r"--wrap(=?)([\"']?)", raw[i])
-            value = words[i]
             if match and not match.group(1) and raw[i] == "--wrap" and i + 1 < len(words):
                 value = words[i + 1]
                 match = re.match(r"()([\"'])", raw[i + 1])
             if match and match.group(2) and text[value.end - 1] == match.group(2):
                 start = text.index(match.group(2), value.start) + 1
-                options = [word for word in words[names[0] + 1:] if word not in (words[i], value)]
+                options = [word for word in words if word not in (words[i], value)]
                 found.append(Wrapped(options, words[i], (start, value.end - 1), match.group(2)))
     return found
 
@@ -95,29 +101,23 @@ def _of_options(text: str, options: List[shell.Word], behind: shell.Word, new: L
 
 def submits_itself(text: str) -> Optional[Tuple[List[shell.Word], shell.Word]]:
     """The options of an `sbatch OPTIONS "$0"`, and the word "$0"."""
-    for command in shell.commands(text, 0, len(text)):
-        words = [word for word in command.words if not word.redirect]
-        raw = [text[word.start:word.end] for word in words]
-        first = next((i for i, word in enumerate(raw) if word not in shell.RESERVED and word != "exec" and not re.match(r"[A-Za-z_]\w*=", word)), -1)
-        own = [i for i, word in enumerate(raw) if ITSELF.fullmatch(word)]
-        if first >= 0 and raw[first] == "sbatch" and own and own[0] > first + 1:
-            return words[first + 1:own[0]], words[own[0]]
+    for words in _submissions(text):
+        own = next((i for i, word in enumerate(words) if ITSELF.fullmatch(text[word.start:word.end])), 0)
+        if own:
+            return words[:own], words[own]
     return None
 
 
 def of_own_submission(text: str, migrate: Callable[[str], Optional[str]]) -> Optional[str]:
-    """The same for a script without #SBATCH lines that submits itself. None if nothing is started in it."""
+    """The new text of a script without #SBATCH lines that submits itself: `migrate` gets it with its options as such lines. None if
+    it does not submit itself, or nothing is started in it."""
     own = submits_itself(text)
     script = migrate(_head_of(text, own[0]) + text) if own else None
-    if own is None or script is None:
+    if script is None:
         return None
     new, body = _parts_of(script)
     again = submits_itself(body)
-    if again is None:
-        return None
-    for start, end, changed in sorted(_of_options(body, *again, new), reverse=True):
-        body = body[:start] + changed + body[end:]
-    return body
+    return shell.applied(body, {(start, end): changed for start, end, changed in _of_options(body, *again, new)}) if again else None
 
 
 def documents(text: str) -> List[Tuple[int, int, bool]]:

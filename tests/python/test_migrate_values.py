@@ -227,7 +227,7 @@ class OwnSubmission(support.Case):
 
     def test_lines_behind_a_command_are_named(self):
         result = of("set -e\n#SBATCH --gres=gpu:4\ntorchrun --nproc_per_node 4 t.py\n", "#!/bin/bash\n")
-        self.assertIn((3, "sbatch reads #SBATCH lines only up to the first command, so neither it nor dlctl migrate takes this one and those below"), [tuple(note) for note in result.notes])
+        self.assertIn((3, "this #SBATCH line and those below have no effect, since sbatch reads them only up to the first command: to have their options, move them above it"), [tuple(note) for note in result.notes])
         self.assertNotIn("only up to", str(of("cat <<E\n#SBATCH --x\nE\ntorchrun --nproc_per_node 4 t.py\n", NODE).notes))
 
 

@@ -16,7 +16,7 @@ NAMES = [r"\s+".join(map(re.escape, words)) for words in HEADS if words != ("ssh
 LAUNCHES = re.compile(r"^[^#\n]*(?<![\w.-])(?:" + "|".join(NAMES) + r"|\$\{?\w*(?i:torchrun)\w*)(?![\w-])", re.M)
 PYTHON = re.compile(r"^[^#\n]*\bpython", re.M)
 SUBMITS = re.compile(r"^[^#\n]*\b(sbatch|salloc)\b", re.M)
-COPY = ".dl"  # behind the name of the new file
+COPY = ".dl"  # the name of a new file is that of the old one with this behind it
 SOURCES = ("source", ".")
 
 Edits = Dict[Tuple[int, int], str]
@@ -35,18 +35,18 @@ class Called(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A file that the batch script calls, and what it becomes."""
+    """A script that the batch script calls, and what it becomes."""
     place: str
     old: str
     new: str
 
 
 class Piece(NamedTuple):
-    """A piece of the joined text: where it is there, whose it is (None: the batch script's), and where it begins in that file."""
-    start: int
+    """A piece of the joined text."""
+    start: int         # where it is there
     end: int
-    of: Optional[int]
-    origin: int
+    of: Optional[int]  # the index of the call from whose script it is; None: it is of the batch script
+    origin: int        # where it begins in its file
 
 
 def called_by(script: Forms) -> List[Called]:
@@ -98,7 +98,8 @@ def joined(text: str, called: List[Called]) -> Tuple[str, List[Piece]]:
 
 
 def parts_of(edits: Edits, pieces: List[Piece]) -> Optional[Dict[Optional[int], Edits]]:
-    """The edits of each file, those of the batch script under None. Nothing if an edit belongs to two files."""
+    """The edits of each file: those of the batch script under None, others under the index of the call. None if an edit belongs to
+    two files."""
     parts: Dict[Optional[int], Edits] = {}
     for (start, stop), new in edits.items():
         piece = next((one for one in pieces if one.start <= start and stop <= one.end), None)

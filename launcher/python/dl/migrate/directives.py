@@ -42,7 +42,8 @@ def read(text: str) -> List[Line]:
 
 
 def unread(text: str) -> Optional[int]:
-    """The first #SBATCH line behind a command, which sbatch does not read. Not one in a here document."""
+    """The offset of the first #SBATCH line behind a command, which sbatch does not read. None if there is none, or if it may stand
+    in a here document."""
     lines = lines_of(text)
     first = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
     late = next((i for i in range(first, len(lines)) if re.match(r"#SBATCH\s+-", lines[i])), None)

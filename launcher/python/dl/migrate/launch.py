@@ -34,7 +34,7 @@ class Launch:
         self.local_rank = False                    # the program expects --local_rank
         self.inner: Optional[Tuple[int, int]] = None  # the text of bash -c
         self.program = ""                          # the first word of the program
-        self.of_node = ""                          # words of a shell that sets what only the learner knows
+        self.of_node = ""                          # a shell in front of the program that sets the number of the learner's node
         self.first = 0                             # offset of the command, after exec, assignments and the like
         self.stack: List[Holder] = []              # the holders in which the program begins, outermost first
 
@@ -90,7 +90,7 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
 
 
 def is_unknown(cursor: Cursor) -> str:
-    """A note about the next word, if it is a variable in front of a command that the script does not set."""
+    """A note about the next word, if it is a variable in front of a command and the script does not set it; else empty."""
     word = cursor.plain() or ""
     name = re.fullmatch(r"\$\{?([A-Za-z_]\w*)(:?-[^}]*)?\}?", word)
     if name is None or cursor.raw(1) is None or PYTHON.fullmatch(word) or re.search(r"srun|mpi|launch", word, re.I) or cursor.is_set(name.group(1)):
@@ -123,6 +123,7 @@ def skip_front(cursor: Cursor) -> bool:
             return False
         base = os.path.basename(word)
         if re.match(r"[A-Za-z_]\w*\+?=", word) or word in RESERVED or base in KEPT_IN_FRONT:
+            # The word `time` alone is Bash's own, behind which NAME=VALUE is an assignment; it is none behind /usr/bin/time.
             cursor.runs_words = cursor.runs_words or base in KEPT_IN_FRONT and base not in ("env", "eval", "sudo") and word != "time"
             cursor.keep()
             while base in ("stdbuf", "time", "setsid") and (cursor.plain() or "").startswith("-"):
@@ -203,7 +204,7 @@ def _take_head(cursor: Cursor, launch: Launch) -> Optional[str]:
         if head[2]:
             launch.python = head[2]
         if head[0] == "tune":
-            launch.python = " ".join(words)  # it runs its recipe in its own process unless it is told to start several
+            launch.python = " ".join(words)  # without options for processes, `tune run RECIPE` runs the recipe itself
         return head[0]
     if not cursor.enter():
         return None

@@ -109,7 +109,7 @@ class Meeting(Counts):
         raw = [shell.unquoted(self.text[word.start:word.end]) for word in words]
         if len(raw) < 2 or raw[0] not in ("source", ".") or HARMLESS.search(raw[1]):
             return
-        content = self.content_of(raw[1]) if raw[1][:1] != "/" or os.path.isfile(raw[1]) else None  # no file of the same name elsewhere
+        content = self.content_of(raw[1]) if raw[1][:1] != "/" or os.path.isfile(raw[1]) else None  # not one of the same name here
         names, more = set_in(content) if content is not None else (list(MEETING + OF_LEARNERS), True)
         if not names:
             return

@@ -63,7 +63,7 @@ def _with_called(text: str, folder: str, alone: Result, called: List[calls.Calle
 
 
 def _of_own_submission(text: str, folder: str, copies: bool) -> Optional[Result]:
-    """Of a script whose options stand in its own `sbatch OPTIONS "$0"`."""
+    """The result for a script that submits itself by `sbatch OPTIONS "$0"`. None if it does not, or nothing is started in it."""
     results: List[Result] = []
 
     def of_one(script: str) -> Optional[str]:
@@ -114,14 +114,14 @@ class _Migration(Plain):
         super().__init__(text, folder)
         self.framework = ""
         self.others: Dict[int, List[Found]] = {}
-        self.one_process: Optional[int] = None  # where the only process is started
+        self.one_process: Optional[int] = None  # offset of the command, if the script starts one process without a launcher
 
     def run(self) -> Result:
         if self.stays_as_it_is():
             return Result(self.text, 0, "", None, "", self.notes)
         late = directives.unread(self.text)
         if late is not None:
-            self.note(late, "sbatch reads #SBATCH lines only up to the first command, so neither it nor dlctl migrate takes this one and those below")
+            self.note(late, "this #SBATCH line and those below have no effect, since sbatch reads them only up to the first command: to have their options, move them above it")
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
         self.others = {item.at: self.other_ways(item) for item in found}
         found = [item._replace(many=self.many_of(item)) for item in found]

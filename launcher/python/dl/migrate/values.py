@@ -69,7 +69,7 @@ class Values:
             return value if value is not None else self.number(match.group(2), before, depth + 1)
         match = re.fullmatch(r"\$\{(SLURM_\w+)(?:##?|%%?|//?)[^}]*\}", raw)
         if match:
-            return self._variable(match.group(1), before, depth)  # ${SLURM_GPUS_PER_NODE##*:} of "a100:4"
+            return self._variable(match.group(1), before, depth)  # ${SLURM_GPUS_PER_NODE##*:} makes 4 of "a100:4"
         match = re.fullmatch(r"\$\{#(\w+)(\[[@*]\])?\}", raw)
         if match:
             return self._length(match.group(1), before)
@@ -115,6 +115,7 @@ class Values:
             return self._known["gpus"]
         if re.search(r"hostnames?\b.*wc -[lw]|JOB_NODELIST.*wc -[lw]", command, re.S):
             return self._known["SLURM_NNODES"]
+        # What cut and the like make of such a variable is taken to be the number in it: echo $SLURM_GPUS_PER_NODE | cut -d: -f2
         match = re.fullmatch(r"echo\s+\"?(\$\{?SLURM_(?:GPUS|NTASKS|TASKS|CPUS|NNODES|JOB_NUM)\w*\}?)\"?\s*\|\s*(?:cut|sed|awk|tr|grep -o\S*)\b[^|]*", command)
         if match:
             return self.number(match.group(1), before, depth + 1)

@@ -18,7 +18,7 @@ class Holder:
         # branches of the script assign different values to the variable, so it stays in the command
         self.shared = shared
         self.gone: Set[int] = set()  # indexes of the words that belong to the launcher and are removed
-        self.borders: Set[int] = set()  # indexes of the words with which NAME+=value begins, which stands elsewhere
+        self.borders: Set[int] = set()  # indexes of the first words of values that NAME+=value appends, which stand elsewhere in the text
 
     def runs(self) -> List[Tuple[int, int]]:
         """The removed words as runs of neighbours: the indexes of the first and the last of each run."""
@@ -35,7 +35,7 @@ class Holder:
         return index + 1 >= len(self.words) or index + 1 in self.borders
 
     def end_of(self, index: int) -> int:
-        """Where a removal ends that begins with this word or before: at the next word, if there is one."""
+        """Where the removal of a run ends whose last word this is: at the next word of the same value, or at its own end."""
         return self.words[index].end if self.ends_with(index) else self.words[index + 1].start
 
 

@@ -127,7 +127,9 @@ class Called(support.Case):
         self.put("say.sh", "python --version\n")
         result = self.of("bash prepare.sh\nbash train.sh 1\nbash say.sh\n")
         self.assertEqual(body_of(result), "bash prepare.sh\ndlrun -- bash train.sh 1\nbash say.sh\n")
-        self.assertIn((5, "prepare.sh runs Python, too, and stays as it is; if it trains, write dlrun -- in front of it"), [tuple(note) for note in result.notes])
+        self.put("help.sh", "echo instead of torchrun t.py\n")
+        self.assertNotIn("help.sh", str(self.of("source help.sh\nbash train.sh 1\n").notes))
+        self.assertIn((5, "prepare.sh stays as it is; if it trains, too, write dlrun -- in front of it"), [tuple(note) for note in result.notes])
 
     def test_a_script_called_within_the_words_of_another_is_no_part_of_it(self):
         self.put("a.sh", "torchrun --nproc_per_node 4 a.py $1\n")

@@ -132,8 +132,8 @@ def as_learner(text: str, called: List[Called], trains: Called) -> Tuple[Edits, 
         if one.place == trains.place:
             edits[(one.start, one.start)] = "dlrun -- "
             notes += _of_its_place(text, one, "")
-        else:
-            notes.append(Note(_line_of(text, one), f"{one.name} runs Python, too, and stays as it is; if it trains, write dlrun -- in front of it"))
+        elif not one.sourced:
+            notes.append(Note(_line_of(text, one), f"{one.name} stays as it is; if it trains, too, write dlrun -- in front of it"))
     return edits, notes
 
 

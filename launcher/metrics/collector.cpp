@@ -28,10 +28,7 @@ int64_t known(const SeriesWriter& writer, const char* name) {
 
 // Of a value, whatever the case of its letters: the log's names are in lower case.
 std::string name_told(const Found& one) {
-  std::string name = one.group + " " + one.name;
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return name;
+  return lower(one.group.substr(0, kMostName) + " " + one.name.substr(0, kMostName));
 }
 
 }  // namespace

@@ -50,9 +50,7 @@ int64_t time_in(const Json& record) {
 std::string group_in(const Json& record) {
   const Json* label = record.find("grouplabel");
   if (label == nullptr || !label->is_string() || label->text().empty()) return std::string(kTrain);
-  std::string word = label->text();
-  for (char& c : word)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  std::string word = lower(label->text());
   const std::string_view known = group_of_word(word);
   // What the launcher measures itself is nobody else's.
   if (word == kLauncher) return std::string(kTrain);

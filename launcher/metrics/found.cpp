@@ -14,10 +14,6 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 bool begins_with(std::string_view text, std::string_view word) {
   if (text.size() < word.size()) return false;
   for (size_t i = 0; i < word.size(); ++i)
@@ -32,6 +28,12 @@ bool ends_word(std::string_view text, size_t at) {
 }
 
 }  // namespace
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = lower(c);
+  return out;
+}
 
 std::string_view group_of_word(std::string_view word) {
   for (const std::string_view one : {"val", "valid", "validation", "validate", "eval", "evaluation", "dev"})

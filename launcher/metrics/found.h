@@ -21,6 +21,12 @@ struct Found {
   bool surely = true;      // the source names the train step; else it was counted from batches and epochs
 };
 
+// Of letters of ASCII only: other letters depend on the locale.
+constexpr char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+std::string lower(std::string_view text);
+
 // The group that a word of a name means: "val", "valid", "eval", "dev" and "validation" are validate, "test" and
 // "testing" test, "train" and "training" train; else empty. In lower case.
 std::string_view group_of_word(std::string_view word);

@@ -16,9 +16,6 @@ constexpr size_t kMostFound = 64;  // in a line
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
 bool is_letter(char c) {
   c = lower(c);
   return c >= 'a' && c <= 'z';
@@ -52,8 +49,7 @@ struct Name {
 // Precondition: the text has only characters of names.
 Name name_of(std::string_view text) {
   Name name;
-  std::string whole;
-  for (const char c : text) whole += lower(c);
+  std::string whole = lower(text);
   while (!whole.empty() && (whole.back() == '.' || whole.back() == '/' || whole.back() == '_')) whole.pop_back();
   size_t begin = 0;
   while (begin <= whole.size()) {

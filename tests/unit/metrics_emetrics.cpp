@@ -18,20 +18,9 @@ std::string record(const std::string& name, const std::string& value, const std:
          R"("}},"values":{")" + name + R"(":{"type":"FLOAT","value":")" + value + "\"}}}";
 }
 
-// "train/loss=0.33@10"; @ is the train step.
 std::string found_in(const std::string& line) {
   std::vector<Found> found;
-  const auto left_out = read_emetrics(line, &found);
-  if (!left_out) return "none";
-  std::string text;
-  for (const Found& one : found) {
-    char value[64];
-    std::snprintf(value, sizeof value, "%g", one.value);
-    text += (text.empty() ? "" : " ") + one.group + "/" + one.name + "=" + value;
-    if (one.step != kNoStep) text += "@" + std::to_string(one.step);
-    if (one.time_ms > 0) text += "," + std::to_string(one.time_ms);
-  }
-  return text;
+  return read_emetrics(line, &found) ? shown(found) : "none";
 }
 
 TEST(EmetricsTest, RecordsOfOursAndOfFfdl) {
@@ -51,7 +40,7 @@ TEST(EmetricsTest, RecordsOfOursAndOfFfdl) {
 
 TEST(EmetricsTest, WhatIsNoRecordOrNoNumberIsPassedOver) {
   for (const char* line : {"", "{}", "[]", "5", "{\"values\": 3}", "{\"values\": [1]}", "loss: 0.5", "{\"values\": {",
-                           "{\"loss\": 0.5}", "\xff\xfe"})
+                           "{\"loss\": 0.5}", "{\"values\": {\"loss\": NaN}}", "\xff\xfe"})
     EXPECT_EQ(found_in(line), "none") << line;
   EXPECT_EQ(found_in(R"({"values": {"": 1, "a": null, "b": [], "c": {}, "d": "x", "e": "1 2", "f": {"value": {}}}})"),
             "");

@@ -13,18 +13,10 @@
 namespace dl::metrics {
 namespace {
 
-// "train/loss=0.33@10 validate/acc=0.5": @ is the train step.
 std::string found_in(UsualLines* lines, const std::string& line) {
   std::vector<Found> found;
   lines->read(line, &found);
-  std::string text;
-  for (const Found& one : found) {
-    char value[64];
-    std::snprintf(value, sizeof value, "%g", one.value);
-    text += (text.empty() ? "" : " ") + one.group + "/" + one.name + "=" + value;
-    if (one.step != kNoStep) text += "@" + std::to_string(one.step);
-  }
-  return text;
+  return shown(found);
 }
 std::string found_in(const std::string& line) {
   UsualLines lines;

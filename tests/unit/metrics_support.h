@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/atomic_file.h"
+#include "launcher/metrics/found.h"
 #include "launcher/metrics/series.h"
 
 namespace dl::metrics {
@@ -41,6 +42,20 @@ class MetricsFolder : public testing::Test {
 
   std::string folder_;
 };
+
+// "train/loss=0.33@10,1789000000000 validate/acc=0.5": @ is the train step, and the time in ms follows, where there
+// are.
+inline std::string shown(const std::vector<Found>& found) {
+  std::string text;
+  for (const Found& one : found) {
+    char value[40];
+    std::snprintf(value, sizeof value, "%g", one.value);
+    text += (text.empty() ? "" : " ") + one.group + "/" + one.name + "=" + value;
+    if (one.step != kNoStep) text += "@" + std::to_string(one.step);
+    if (one.time_ms > 0) text += "," + std::to_string(one.time_ms);
+  }
+  return text;
+}
 
 // "train/loss: 1=0.5 2=0.25"; a point without a train step is "-=0.5".
 inline std::string shown(const SeriesFile& file) {

@@ -50,7 +50,7 @@ constexpr File kFiles[] = {
     {kHostfile, "dlrun", "when agents are started", kGrows, 0644, false},
     {kScaling, "dlrun", "replaced while train steps are counted", 256 << 10, 0644, false},
     {kLogs, "dlrun, dl-agent", "one folder for each attempt", kGrows, 0777, true},
-    {kMetrics, "dlrun, dl-metrics", "one folder for each attempt", kGrows, 0777, false},
+    {kMetrics, "dlrun, dl-metrics, learners", "one folder for each attempt", kGrows, 0777, false},
     {kResults, "learners", "made by dlrun when an attempt begins", kGrows, 0777, true},
     {kImage, "dlrun", "at each start of dlrun with a container image", kGrows, 0777, false},
 };

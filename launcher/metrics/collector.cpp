@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/awake_clock.h"
+#include "common/base/parse.h"
 #include "launcher/metrics/emetrics.h"
 
 namespace dl::metrics {
@@ -26,7 +27,7 @@ int64_t known(const SeriesWriter& writer, const char* name) {
   return found == writer.positions().end() ? 0 : static_cast<int64_t>(found->second);
 }
 
-// Of a value, whatever the case of its letters: the log's names are in lower case.
+// Of a value, whatever the case of its letters, and cut as in the series: the log's names are short, in lower case.
 std::string name_told(const Found& one) {
   return lower(one.group.substr(0, kMostName) + " " + one.name.substr(0, kMostName));
 }
@@ -73,7 +74,9 @@ void Collector::take_record(const std::string& path, std::string_view line) {
   const auto left_out = read_emetrics(line, &found);
   if (!left_out) return writer_.note("lines that are no records of metrics were passed over: " + path);
   if (*left_out > 0)
-    writer_.note("values that the program reported are missing, because its file could not be written, or not quickly");
+    writer_.note(
+        "values that the program reported are missing, because its file could not be written, or writing took the "
+        "program too long: the file system is slow, or threads of a Python program waited for one another");
   for (const Found& one : found) {
     if (told_.size() >= kMostSeries) break;
     std::string name = name_told(one);
@@ -92,27 +95,30 @@ bool Collector::read_records() {
       continue;
     }
     writer_.position(records.position, records.file.position());
+    if (records.position == kValues && records.file.position() >= kMostReported)
+      writer_.note("the file of the values that the program reports has " + format_bytes(kMostReported) +
+                   ": dl.metric() and dl_metric() write no more to it in this attempt");
     more = more || *any;
   }
   return more;
 }
 
-bool Collector::read_log() {
+bool Collector::read_log(std::vector<std::string>* lines) {
+  const auto any = log_.read(kMostRead, [&](std::string_view line) { lines->emplace_back(line); });
+  if (!any) writer_.note("the log could not be read: " + any.error().text);
+  return any && *any;
+}
+
+void Collector::take_log(const std::vector<std::string>& lines) {
   std::vector<Found> found;
-  const auto take = [&](std::string_view line) {
+  for (const std::string& line : lines) {
     usual_.read(line, &found);
     add_from_log(&found);
-  };
-  const auto any = log_.read(kMostRead, take);
-  if (!any) {
-    writer_.note("the log could not be read: " + any.error().text);
-    return false;
   }
   writer_.position(kLog, log_.position());
   writer_.position(kEpoch, static_cast<uint64_t>(usual_.epoch));
   writer_.position(kBatches, static_cast<uint64_t>(usual_.batches));
   writer_.position(kCounted, static_cast<uint64_t>(usual_.counted + 1));
-  return *any;
 }
 
 void Collector::look_at_page(bool last) {
@@ -135,9 +141,12 @@ void Collector::flush() {
 bool Collector::look(int64_t now_ms) {
   now_ms_ = now_ms;
   look_at_page(false);
-  // First what the program says itself, so that what it prints alike is known as such.
+  // What the program prints is read before what it reports, and used after it: a value that it has reported before it
+  // printed it is then known as such.
+  std::vector<std::string> lines;
+  const bool more_log = read_log(&lines);
   const bool more_values = read_records();
-  const bool more_log = read_log();
+  take_log(lines);
   flush();
   return more_values || more_log;
 }
@@ -148,12 +157,9 @@ void Collector::finish(int64_t now_ms, int64_t deadline_ms) {
     records.file.finish([&](std::string_view line) { take_record(records.path, line); });
     writer_.position(records.position, records.file.position());
   }
-  std::vector<Found> found;
-  log_.finish([&](std::string_view line) {
-    usual_.read(line, &found);
-    add_from_log(&found);
-  });
-  writer_.position(kLog, log_.position());
+  std::vector<std::string> last;
+  log_.finish([&](std::string_view line) { last.emplace_back(line); });
+  take_log(last);
   look_at_page(true);
   flush();
 }

@@ -44,7 +44,8 @@ class Collector {
   // Values of a name that the learner has reported itself are not taken from its log, too.
   void add_from_log(std::vector<Found>* found);
   void take_record(const std::string& path, std::string_view line);
-  bool read_log();
+  bool read_log(std::vector<std::string>* lines);
+  void take_log(const std::vector<std::string>& lines);
   bool read_records();
   void look_at_page(bool last);
   void flush();

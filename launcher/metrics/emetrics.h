@@ -20,6 +20,8 @@ namespace dl::metrics {
 constexpr size_t kLongestRecord = 1 << 20;        // a longer line is passed over
 constexpr int64_t kMostStep = 1'000'000'000'000;  // a train step beyond it is none
 constexpr size_t kMostOfRecord = 1000;            // values
+// Bytes of a file of records, at which dl.metric() and dl_metric() write no more to it.
+constexpr int64_t kMostReported = 256 << 20;
 
 // Adds what the record tells. Returns how many records in front of it the program has left out ("left_out"), which is 0
 // mostly. kInvalid: the line is no such record; nothing is added.

@@ -182,3 +182,7 @@ PY
   run jq -c '.jobs[0].series[] | select(.name == "cost") | .time_ms' <("$dlctl" metrics --json a)
   [ "$output" = '[1789000000001,1789000000002,1789000000003]' ]
 }
+  mkdir mine
+  LOG_DIR=$PWD/mine "$dlrun" -f pytorch --job-dir "$PWD/b" -- python3 "$PWD/train.py" >out.txt 2>&1 || { cat out.txt >&2; false; }
+  [ -s mine/evaluation-metrics.txt ]
+  run -3 "$dlctl" metrics b

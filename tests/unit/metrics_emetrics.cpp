@@ -3,8 +3,11 @@
 #include "launcher/metrics/emetrics.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <random>
+#include <thread>
 
 #include "common/base/awake_clock.h"
 #include "launcher/metrics/collector.h"
@@ -98,6 +101,59 @@ TEST_F(ReportedTest, AValueThatIsPrintedTooIsThereOnce) {
   append("log", "step 2: loss=0.25 acc=0.75\n");
   collect();
   EXPECT_EQ(shown(file()), "train/Loss: 1=0.5123 2=0.25; train/acc: 1=0.5 2=0.75");
+}
+
+// The program's thread stands for a learner that reports each value, and prints it, rounded, at once.
+TEST_F(ReportedTest, AValueThatIsPrintedRightAfterItsReportIsThereOnce) {
+  constexpr int kNames = 900;
+  append("values", "");
+  append("log", "");
+  std::atomic<bool> ended{false};
+  std::thread program([&] {
+    for (int i = 0; i < kNames; ++i) {
+      append("values", record("loss_" + std::to_string(i), "0.7512", "1") + "\n");
+      append("log", "step 1: loss_" + std::to_string(i) + "=0.75\n");
+    }
+    ended = true;
+  });
+  Collector collector({path(), path("log"), path("values"), "", "", 0});
+  EXPECT_TRUE(collector.open());
+  while (!ended) collector.look(1000);
+  program.join();
+  collector.finish(1000, awake_ms() + 60'000);
+  const SeriesFile all = file();
+  EXPECT_EQ(all.series.size(), static_cast<size_t>(kNames));
+  for (const Series& one : all.series) EXPECT_EQ(one.points.size(), 1U) << one.name;
+}
+
+TEST_F(ReportedTest, NamesThatAreTooLongAreCutEverywhere) {
+  const std::string longest(kMostName, 'a'), group(70'000, 'g');
+  append("values", record(longest + std::string(70'000, 'b'), "0.5", "1") + "\n");
+  append("values", R"({"grouplabel": ")" + group + R"(", "values": {"loss": 1}})" + "\n");
+  collect(false);
+  append("values", record("loss", "0.25", "2") + "\n");
+  collect();
+  EXPECT_FALSE(file().damaged);
+  EXPECT_EQ(shown(file()),
+            "train/" + longest + ": 1=0.5; " + group.substr(0, kMostName) + "/loss: -=1; train/loss: 2=0.25");
+  for (const auto& [name, position] : file().positions) EXPECT_LE(name.size(), 2 * kMostName + 10);
+}
+
+TEST_F(ReportedTest, AFileThatIsFullIsSaid) {
+  const std::string last = record("loss", "0.5", "1") + "\n";
+  SeriesWriter writer;
+  ASSERT_TRUE(writer.open(path()));
+  writer.position("#values", kMostReported - last.size());
+  ASSERT_TRUE(writer.flush());
+  append("values", "");
+  ASSERT_EQ(::truncate(path("values").c_str(), static_cast<off_t>(kMostReported - last.size())), 0);
+  collect();
+  EXPECT_EQ(file().notes.size(), 0U);
+  append("values", last);
+  collect();
+  collect();
+  ASSERT_EQ(file().notes.size(), 1U);
+  EXPECT_NE(file().notes[0].find("256 MiB"), std::string::npos);
 }
 
 TEST_F(ReportedTest, WhatIsWrongWithTheFileIsSaidOnce) {

@@ -153,6 +153,7 @@ int main() {
 C
   "${CC:-gcc}" -std=c99 one.c "${flags[@]}" -o one
   "${CXX:-g++}" -std=c++17 two.cpp "${flags[@]}" -o two
+  "${CXX:-g++}" -std=c++98 -pedantic -x c++ one.c "${flags[@]}" -o old
   run ./one
   [ "$status" -eq 0 ]
   [ "$output" = 'step: -7 is no train step; allowed: 0 to 1000000000000, or DL_METRIC_NO_STEP' ]
@@ -181,8 +182,8 @@ PY
   contains "$output" '^accuracy +test +3 +3 +0.75 +0.25 at 1 +0.75 at 3$'
   run jq -c '.jobs[0].series[] | select(.name == "cost") | .time_ms' <("$dlctl" metrics --json a)
   [ "$output" = '[1789000000001,1789000000002,1789000000003]' ]
-}
   mkdir mine
   LOG_DIR=$PWD/mine "$dlrun" -f pytorch --job-dir "$PWD/b" -- python3 "$PWD/train.py" >out.txt 2>&1 || { cat out.txt >&2; false; }
   [ -s mine/evaluation-metrics.txt ]
   run -3 "$dlctl" metrics b
+}

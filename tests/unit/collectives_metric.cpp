@@ -100,6 +100,19 @@ TEST_F(MetricTest, WhatIsNotAllowedIsRefused) {
   const dl_metric_value value = {"loss", 0.5};
   EXPECT_EQ(dl_metric(nullptr, 1, 0, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
   EXPECT_EQ(dl_metric(&value, 0, 0, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
+TEST_F(MetricTest, WorkersThatLearner0StartsReportNothing) {
+  for (const char* name : {"RANK", "LOCAL_RANK"}) {
+    ::setenv(name, "1", 1);  // NOLINT(concurrency-mt-unsafe)
+    EXPECT_EQ(in_child([] { return report("loss", 0.5, 1); }), DLLEARNER_OK);
+    EXPECT_EQ(report("", 0.5, 1), DLLEARNER_E_INVALID);
+    ::setenv(name, "0", 1);  // NOLINT(concurrency-mt-unsafe)
+  }
+  EXPECT_EQ(content(), "");
+  EXPECT_EQ(in_child([] { return report("loss", 0.25, 1); }), DLLEARNER_OK);
+  for (const char* name : {"RANK", "LOCAL_RANK"}) ::unsetenv(name);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(found(), (std::vector<std::string>{"train/loss=0.25@1"}));
+}
+
   EXPECT_STREQ(dllearner_error(), "values: there are none; allowed: at least one");
   EXPECT_EQ(dl_metric(&value, 1, -2, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
   EXPECT_EQ(dl_metric(&value, 1, INT64_MAX, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);

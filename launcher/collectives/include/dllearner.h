@@ -45,7 +45,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#ifdef __cplusplus
+#if defined(__cplusplus) && __cplusplus >= 201103L
 #include <initializer_list>
 #endif
 
@@ -344,12 +344,12 @@ dllearner_result dllearner_ps_push(dllearner_ps* ps, const float* gradient);
  */
 void dllearner_ps_destroy(dllearner_ps* ps);
 
-/* Metrics (loss, accuracy and others) that a program reports; "dlctl metrics" shows them. No context is needed: neither
- * dllearner_open nor MPI, nor checkpoints.
+/* Metrics (loss, accuracy and others) that a program reports; "dlctl metrics" shows them. No context is needed: not
+ * dllearner_open, nor checkpoints. MPI is not started, though the library is linked with it.
  *
  *     const dl_metric_value values[] = {{"loss", loss}, {"accuracy", accuracy}};
  *     dl_metric(values, 2, step, DL_METRIC_VALIDATE);                       // C
- *     dl_metric({{"loss", loss}, {"accuracy", accuracy}}, step);            // C++, of the training
+ *     dl_metric({{"loss", loss}, {"accuracy", accuracy}}, step);            // C++11, of the training
  */
 typedef enum dl_metric_group { DL_METRIC_TRAIN = 1, DL_METRIC_VALIDATE = 2, DL_METRIC_TEST = 3 } dl_metric_group;
 
@@ -362,11 +362,14 @@ typedef struct dl_metric_value {
 
 /* dl_metric: reports values of this moment, as one record of JSON that is appended to the file that DL_METRICS_FILE
  * names. dlrun sets it for learner 0 alone; where it is not set, outside of a job and in other learners, nothing is
- * written and the call succeeds. Writing may hold up the program by 2 s, and then by a twentieth of its time: where the
- * file system is slower, records are left out, which the next one says. A file takes 256 MiB.
+ * written and the call succeeds. So it is where RANK or LOCAL_RANK is not 0, as in workers that learner 0 starts. Only
+ * a regular file is written to, no link. One write takes as long as the file system takes. When writing has held up
+ * the program by 2 s, and then by a twentieth of its time, further records are left out, which the next one says. A
+ * file takes 256 MiB.
  *   values   count of them, 1 or more; borrowed until the call returns
  *   step     the train step that they belong to, 0 to 10^12; a resumed job's step counts on. DL_METRIC_NO_STEP: the one
- *            that libdlckpt has announced, if the program uses it, else none
+ *            that libdlckpt has announced when the value is read, half a second later or more, if the program uses it,
+ *            else none
  *   group    what they were measured on
  *   Errors   INVALID (also if the values take more than 64 KiB as a record), IO (nothing, or a part, was written, or
  *            the file is full; training can go on), MEMORY
@@ -414,8 +417,10 @@ const char* dllearner_version(void);
 
 #ifdef __cplusplus
 }
+#endif
 
-/* The same for C++. */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+/* The same for C++11 and later. */
 inline dllearner_result dl_metric(std::initializer_list<dl_metric_value> values, int64_t step = DL_METRIC_NO_STEP,
                                   dl_metric_group group = DL_METRIC_TRAIN) {
   return dl_metric(values.begin(), values.size(), step, group);

@@ -2,6 +2,7 @@
 #include "launcher/collectives/metric_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +17,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/parse.h"
+#include "common/base/unique_fd.h"
+#include "common/json/json.h"
 
 namespace dl::learner {
 namespace {
@@ -25,34 +28,11 @@ using std::chrono::steady_clock;
 constexpr std::array<std::pair<int, const char*>, 3> kGroups = {
     {{DL_METRIC_TRAIN, "train"}, {DL_METRIC_VALIDATE, "validate"}, {DL_METRIC_TEST, "test"}}};
 
-// How many bytes the first character of the text has; 0: it is no UTF-8.
-size_t character_at(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const unsigned first = byte(0);
-  const size_t bytes = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  if (first >= 0x80 && first < 0xc2) return 0;
-  for (size_t i = 1; i < bytes; ++i)
-    if ((byte(i) & 0xc0U) != 0x80U) return 0;
-  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f)) return 0;  // too long; surrogates
-  if ((first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f)) return 0;
-  return bytes;
-}
-
-// Appends the text as JSON has it within quotes. False if it is no UTF-8.
-bool append_json(std::string_view text, std::string* out) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  while (!text.empty()) {
-    const size_t bytes = character_at(text);
-    if (bytes == 0) return false;
-    const auto c = static_cast<unsigned char>(text[0]);
-    if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f) {
-      out->append("\\u00").append(1, kDigits[c >> 4]).append(1, kDigits[c & 15]);
-    } else {
-      out->append(text.substr(0, bytes));
-    }
-    text.remove_prefix(bytes);
-  }
-  return true;
+// Appends the name in JSON's quotes. False if it is no UTF-8, which dump() replaces.
+bool append_name(std::string_view name, std::string* out) {
+  const std::string quoted = Json(std::string(name)).dump();
+  *out += quoted;
+  return Json::parse(quoted).text() == name;
 }
 
 std::string number_text(double value) {
@@ -84,13 +64,26 @@ int64_t now_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
+// Opens a regular file, and not as one of the descriptors 0 to 2: a program may have closed them, and what it prints
+// would go into the file.
+Result<int> open_regular(const char* path) {
+  UniqueFd fd(::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666));
+  if (!fd) return errno_error(std::string("open ") + path, errno);
+  struct stat status = {};
+  if (::fstat(fd.get(), &status) != 0) return errno_error(path, errno);
+  if (!S_ISREG(status.st_mode)) return Error{Errc::kIo, std::string(path) + " is no regular file"};
+  if (fd.get() > STDERR_FILENO) return fd.release();
+  const int above = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (above < 0) return errno_error(std::string("open ") + path, errno);
+  return above;
+}
+
 // *kept: the descriptor stays open for later records; else the caller closes it.
 Result<int> descriptor_of(const char* path, bool* kept) {
   *kept = true;
   const OpenFile* known = open_file.load(std::memory_order_acquire);
   if (known != nullptr && name_of(known->fd) == known->name) return known->fd;
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
-  if (fd < 0) return errno_error(std::string("open ") + path, errno);
+  DL_TRY_ASSIGN(const int fd, open_regular(path));
   auto mine = std::make_unique<OpenFile>(OpenFile{fd, name_of(fd)});
   *kept = !mine->name.empty() && open_file.compare_exchange_strong(known, mine.get(), std::memory_order_acq_rel);
   // Whoever came first is used later; this record may go by ours.
@@ -117,8 +110,8 @@ Status append(const char* path, const std::string& record) {
 
 }  // namespace
 
-Result<std::string> metric_record(const dl_metric_value* values, size_t count, int64_t step, int group, int64_t time_ms,
-                                  int64_t left_out_before) {
+Result<std::string> metric_record(const dl_metric_value* values, size_t count, int64_t step, int group,
+                                  int64_t time_ms) {
   if (values == nullptr || count == 0) return Error{Errc::kInvalid, "values: there are none; allowed: at least one"};
   if (step < DL_METRIC_NO_STEP || step > kMostMetricStep)
     return Error{Errc::kInvalid, "step: " + std::to_string(step) + " is no train step; allowed: 0 to " +
@@ -130,17 +123,16 @@ Result<std::string> metric_record(const dl_metric_value* values, size_t count, i
     return Error{Errc::kInvalid, "group: " + std::to_string(group) + " is unknown; allowed: DL_METRIC_TRAIN, " +
                                      "DL_METRIC_VALIDATE, DL_METRIC_TEST"};
   std::string text = "{\"meta\":{\"time\":" + std::to_string(time_ms) + "},\"grouplabel\":\"" + label + "\"";
-  if (left_out_before > 0) text += ",\"left_out\":" + std::to_string(left_out_before);
   if (step != DL_METRIC_NO_STEP)
     text += R"(,"etimes":{"iteration":{"type":"INT","value":")" + std::to_string(step) + "\"}}";
   text += ",\"values\":{";
   for (size_t i = 0; i < count; ++i) {
     const std::string_view name = values[i].name == nullptr ? "" : values[i].name;
-    text += i > 0 ? ",\"" : "\"";
-    if (name.empty() || name.size() > kMostMetricName || !append_json(name, &text))
+    if (i > 0) text += ',';
+    if (name.empty() || name.size() > kMostMetricName || !append_name(name, &text))
       return Error{Errc::kInvalid, "name: '" + printable(name) + "' is no name of a metric; allowed: 1 to " +
                                        std::to_string(kMostMetricName) + " bytes of UTF-8"};
-    text += R"(":{"type":"FLOAT","value":")" + number_text(values[i].value) + "\"}";
+    text += R"(:{"type":"FLOAT","value":")" + number_text(values[i].value) + "\"}";
     if (text.size() > kMostMetricRecord)
       return Error{Errc::kInvalid, "values: these take more than " + std::to_string(kMostMetricRecord) +
                                        " bytes as a record; report them in several calls"};
@@ -150,7 +142,7 @@ Result<std::string> metric_record(const dl_metric_value* values, size_t count, i
 
 Status report_metric(const char* path, const dl_metric_value* values, size_t count, int64_t step, int group) {
   // What is wrong with the values is said everywhere, not only where they are written.
-  DL_TRY_ASSIGN(std::string record, metric_record(values, count, step, group, unix_ms(), left_out));
+  DL_TRY_ASSIGN(std::string record, metric_record(values, count, step, group, unix_ms()));
   if (path == nullptr || *path == '\0') return {};
   const int64_t begin = now_us();
   int64_t first = 0;
@@ -163,10 +155,12 @@ Status report_metric(const char* path, const dl_metric_value* values, size_t cou
     left_out += 1;
     return {};
   }
-  const int64_t said = left_out;
+  // Taken first, so that no other thread says the same ones, too.
+  const int64_t said = left_out.exchange(0);
+  if (said > 0) record.insert(1, "\"left_out\":" + std::to_string(said) + ",");
   const Status appended = append(path, record);
   blocked_us += now_us() - begin;
-  left_out += appended ? -said : 1;
+  if (!appended) left_out += said + 1;
   return appended;
 }
 

@@ -20,10 +20,9 @@ constexpr int64_t kMostMetricFile = 256 << 20;  // bytes of a file; further reco
 constexpr int64_t kMostMetricStep = 1'000'000'000'000;
 constexpr size_t kMostMetricName = 200;  // bytes
 
-// A record with its end of line. `left_out_before`: how many records before it were left out. kInvalid: what the header
-// does not allow. Pure.
-Result<std::string> metric_record(const dl_metric_value* values, size_t count, int64_t step, int group, int64_t time_ms,
-                                  int64_t left_out_before);
+// A record with its end of line. kInvalid: what the header does not allow. Pure.
+Result<std::string> metric_record(const dl_metric_value* values, size_t count, int64_t step, int group,
+                                  int64_t time_ms);
 
 // How long reporting may hold up a program: 2 s, and then a twentieth of the time since the first record. Records that
 // would come beyond it are left out. Pure.

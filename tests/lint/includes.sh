@@ -29,7 +29,7 @@ checkpoint/convert      | common/base common/json checkpoint/format checkpoint/s
 checkpoint/tools        | common/base common/cli common/json common/process checkpoint/include checkpoint/format checkpoint/store checkpoint/levels checkpoint/read checkpoint/convert
 launcher/gpu            | common/json
 launcher/bind           | common/base common/process
-launcher/collectives    | common/base common/contract
+launcher/collectives    | common/base common/contract common/json
 launcher/rendezvous     | common/base
 launcher/slurm_cli      | common/base common/process
 launcher/record         | common/base common/contract common/json common/scaling

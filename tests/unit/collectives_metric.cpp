@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <fstream>
@@ -23,6 +24,9 @@
 
 namespace dl::learner {
 namespace {
+
+// Whoever reads the records has to know at which size no more come, and which train steps there may be.
+static_assert(kMostMetricFile == metrics::kMostReported && kMostMetricStep == metrics::kMostStep);
 
 class MetricTest : public testing::Test {
  protected:
@@ -96,10 +100,6 @@ TEST_F(MetricTest, OutsideOfAJobNothingIsWrittenButMistakesAreSaid) {
   EXPECT_EQ(content(), "");
 }
 
-TEST_F(MetricTest, WhatIsNotAllowedIsRefused) {
-  const dl_metric_value value = {"loss", 0.5};
-  EXPECT_EQ(dl_metric(nullptr, 1, 0, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
-  EXPECT_EQ(dl_metric(&value, 0, 0, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
 TEST_F(MetricTest, WorkersThatLearner0StartsReportNothing) {
   for (const char* name : {"RANK", "LOCAL_RANK"}) {
     ::setenv(name, "1", 1);  // NOLINT(concurrency-mt-unsafe)
@@ -113,6 +113,10 @@ TEST_F(MetricTest, WorkersThatLearner0StartsReportNothing) {
   EXPECT_EQ(found(), (std::vector<std::string>{"train/loss=0.25@1"}));
 }
 
+TEST_F(MetricTest, WhatIsNotAllowedIsRefused) {
+  const dl_metric_value value = {"loss", 0.5};
+  EXPECT_EQ(dl_metric(nullptr, 1, 0, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
+  EXPECT_EQ(dl_metric(&value, 0, 0, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
   EXPECT_STREQ(dllearner_error(), "values: there are none; allowed: at least one");
   EXPECT_EQ(dl_metric(&value, 1, -2, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
   EXPECT_EQ(dl_metric(&value, 1, INT64_MAX, DL_METRIC_TRAIN), DLLEARNER_E_INVALID);
@@ -170,6 +174,60 @@ TEST_F(MetricTest, AProgramsOwnFileWithTheSameDescriptorIsNotWrittenTo) {
   ASSERT_EQ(::stat(own.c_str(), &status), 0);
   EXPECT_EQ(status.st_size, 0);
   EXPECT_EQ(found(), (std::vector<std::string>{"train/loss=0.5@1", "train/loss=0.25@2"}));
+}
+
+TEST_F(MetricTest, TheFileTakesNoDescriptorOfStandardInputOutputAndError) {
+  ASSERT_EQ(in_child([&] {
+              for (int fd = 0; fd < 3; ++fd) ::close(fd);
+              if (report("loss", 0.5, 1) != DLLEARNER_OK) return 1;
+              for (int fd = 0; fd < 3; ++fd)
+                if (::fcntl(fd, F_GETFD) >= 0) return 2;
+              return ::write(1, "printed\n", 8) < 0 ? 0 : 3;
+            }),
+            0);
+  EXPECT_EQ(found(), (std::vector<std::string>{"train/loss=0.5@1"}));
+}
+
+TEST_F(MetricTest, OnlyARegularFileIsWrittenTo) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  const int reader = ::open(file_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  EXPECT_EQ(in_child([] { return report("loss", 0.5, 1); }), DLLEARNER_E_IO);
+  char byte = 0;
+  EXPECT_EQ(::read(reader, &byte, 1), 0);
+  ::close(reader);
+  const std::string own = folder_ + "/checkpoint";
+  std::ofstream(own).flush();
+  ASSERT_EQ(::unlink(file_.c_str()), 0);
+  ASSERT_EQ(::symlink(own.c_str(), file_.c_str()), 0);
+  EXPECT_EQ(in_child([] { return report("loss", 0.5, 1); }), DLLEARNER_E_IO);
+  EXPECT_EQ(content(), "");
+}
+
+TEST_F(MetricTest, WhatWasLeftOutIsSaidOnceAlsoByTwoThreadsAtOnce) {
+  constexpr int kRounds = 50, kThreads = 4;
+  for (int round = 0; round < kRounds; ++round)
+    ASSERT_EQ(in_child([&] {
+                ::signal(SIGXFSZ, SIG_IGN);
+                const rlimit none = {0, RLIM_INFINITY}, all = {RLIM_INFINITY, RLIM_INFINITY};
+                if (::setrlimit(RLIMIT_FSIZE, &none) != 0) return 1;
+                if (report("loss", 0.5, 1) != DLLEARNER_E_IO) return 2;
+                if (::setrlimit(RLIMIT_FSIZE, &all) != 0) return 3;
+                std::atomic<int> waiting{kThreads};
+                std::vector<std::thread> threads;
+                for (int t = 0; t < kThreads; ++t)
+                  threads.emplace_back([&] {
+                    for (waiting -= 1; waiting > 0;) continue;
+                    report("loss", 0.5, 1);
+                  });
+                for (std::thread& thread : threads) thread.join();
+                return 0;
+              }),
+              0);
+  const std::string text = content();
+  int said = 0;
+  for (size_t at = text.find("\"left_out\""); at != std::string::npos; at = text.find("\"left_out\"", at + 1)) ++said;
+  EXPECT_GT(said, 0);
+  EXPECT_LE(said, kRounds);
 }
 
 TEST_F(MetricTest, AFileThatCannotBeWrittenIsAnErrorAndTheNextRecordIsWhole) {

@@ -119,6 +119,65 @@ class Metric(support.Case):
         self.assertEqual(os.path.getsize(own), 0)
         self.assertEqual([values for _, _, values in self.found()], [{"loss": 0.5}, {"loss": 0.25}])
 
+    def test_the_file_takes_no_descriptor_of_standard_input_output_and_error(self):
+        child = os.fork()
+        if child == 0:
+            wrong = 3
+            try:
+                os.closerange(0, 3)
+                dl.metric(loss=0.5)
+                wrong = sum(os.path.exists(f"/proc/self/fd/{fd}") for fd in range(3))
+            finally:
+                os._exit(wrong)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual(len(self.lines()), 1)
+
+    def test_only_a_regular_file_is_written_to(self):
+        os.mkfifo(self.file)
+        reader = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        dl.metric(loss=0.5)
+        self.assertEqual(os.read(reader, 1), b"")
+        self.assertRegex(self.warned[0], "it is no regular file$")
+        own = os.path.join(self.folder, "checkpoint")
+        with open(own, "wb"):
+            os.remove(self.file)
+        os.symlink(own, self.file)
+        dl.metric(loss=0.5)
+        self.assertEqual(os.path.getsize(own), 0)
+
+    def test_what_was_left_out_is_said_once_also_by_two_threads_at_once(self):
+        reporting._file._left_out = 2
+        together, write = threading.Barrier(2, timeout=60), reporting._file._write
+
+        def wait_and_write(*arguments):
+            together.wait()
+            write(*arguments)
+
+        reporting._file._write = wait_and_write
+        threads = [threading.Thread(target=dl.metric, kwargs={"loss": 0.5}) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(json.loads(line).get("left_out", 0) for line in self.lines()), [0, 2])
+        self.assertEqual(reporting._file._left_out, 0)
+
+    def test_the_size_of_the_file_is_asked_for_now_and_then(self):
+        asked, lseek = [], os.lseek
+        self.addCleanup(setattr, os, "lseek", lseek)
+        os.lseek = lambda *arguments: asked.append(1) or lseek(*arguments)
+        for _ in range(100):
+            dl.metric(loss=0.5)
+        self.assertEqual(len(asked), 1)
+        dl.metric({"%0200d" % i: 1 for i in range(200)})
+        for _ in range(16):
+            dl.metric({"%0200d" % i: 1 for i in range(200)})
+        self.assertEqual(len(asked), 1)
+        for _ in range(20):
+            dl.metric({"%0200d" % i: 1 for i in range(200)})
+        self.assertEqual(len(asked), 2)
+
     def test_a_file_that_is_removed_is_made_anew(self):
         dl.metric(loss=0.5)
         os.remove(self.file)

@@ -4,10 +4,12 @@
 libdllearner does the same for C and C++ (launcher/collectives/metric_file.cpp); launcher/metrics/emetrics.h says what a
 record is. No lock is held, so that a child process, forked while another thread reports, can report, too.
 """
+import fcntl
 import json
 import logging
 import operator
 import os
+import stat
 import time
 from typing import Any, Dict, Mapping, Optional
 
@@ -17,6 +19,7 @@ MOST_NAME = 200             # bytes
 MOST_RECORD = 64 << 10      # bytes
 MOST_FILE = 256 << 20       # bytes; further records are left out
 MOST_STEP = 10 ** 12
+ASK_EVERY = 1 << 20         # bytes of this process, after which it is asked how large the file is
 BLOCKED_S = 2.0             # how long reporting may hold up a program,
 BLOCKED_SHARE = 0.05        # and then which part of the time since its first record
 
@@ -30,6 +33,7 @@ class _MetricsFile:
         self._first: Optional[float] = None
         self._blocked = 0.0
         self._left_out = 0
+        self._unasked = 0  # bytes that may be written before the size is asked for
         self._torn = self._full = self._said = False
 
     def append(self, path: str, record: Dict[str, Any]) -> None:
@@ -41,13 +45,13 @@ class _MetricsFile:
         if self._blocked > BLOCKED_S + (begin - self._first) * BLOCKED_SHARE:
             self._left_out += 1
             return
-        said = self._left_out
+        # Taken first, so that no other thread says the same ones, too.
+        said, self._left_out = self._left_out, 0
         line = _line_of(record, said)
         try:
             self._write(path, line)
-            self._left_out -= said
         except OSError as error:
-            self._left_out += 1
+            self._left_out += said + 1
             self._say(f"values are not reported: {path}: {error.strerror or error}")
         finally:
             self._blocked += time.monotonic() - begin
@@ -55,7 +59,8 @@ class _MetricsFile:
     def _write(self, path: str, line: bytes) -> None:
         fd, keep = self._fd, True
         if fd < 0 or _name_of(fd) != self._name:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+            fd = _open_regular(path)
+            self._unasked = 0
             name = _name_of(fd)
             keep = bool(name)  # without /proc the file is opened for each record
             if keep:
@@ -67,8 +72,12 @@ class _MetricsFile:
                 self._torn = True
                 raise OSError("only a part was written: the disk is full")
             self._torn = False
-            # The place is that behind what was written; no file system has to be asked.
-            self._full = os.lseek(fd, 0, os.SEEK_CUR) >= MOST_FILE
+            # Each call of the system gives up the interpreter's lock, and waits 5 ms for it beside a thread that computes.
+            self._unasked -= len(line)
+            if self._unasked < 0:
+                self._unasked = ASK_EVERY
+                # The place is that behind what was written; no file system has to be asked.
+                self._full = os.lseek(fd, 0, os.SEEK_CUR) >= MOST_FILE
         finally:
             if not keep:
                 os.close(fd)
@@ -77,6 +86,21 @@ class _MetricsFile:
         if not self._said:
             self._said = True
             logging.getLogger("dl").warning("dl.metric: %s", text)
+
+
+def _open_regular(path: str) -> int:
+    """Not as one of the descriptors 0 to 2: a program may have closed them, and what it prints would go into the file."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    fd = os.open(path, flags, 0o666)
+    above = -1
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError("it is no regular file")
+        above = fd if fd > 2 else fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        if above != fd:
+            os.close(fd)
+    return above
 
 
 def _name_of(fd: int) -> str:
@@ -135,15 +159,15 @@ def metric(*values: Optional[Mapping[str, Any]], step: Optional[int] = None, gro
     values  at most one mapping, for names that are no words of Python: ``{"acc@1": 0.7}``
     step    the train step that they belong to, 0 or more. None: the one that dlckpt has announced when the value is read,
             half a second later or more, if the program uses it, else none
-    group   "train", "validate" or "test"
+    group   "train", "validate" or "test"; a prefix of the name, as in val_loss, is no group
     named   numbers: of Python, NumPy, or tensors with one element. NaN and infinities, too. A tensor on a GPU is fetched,
             which waits for the GPU
 
     One record of JSON is appended to the file that DL_METRICS_FILE names, which dlrun sets for learner 0 alone. Where it
     is not set, outside of a job and in other learners, nothing is written; nor is it where RANK or LOCAL_RANK is not 0,
-    as in workers that learner 0 starts by torchrun. ValueError and TypeError tell of arguments
-    that are not allowed, everywhere; a file that cannot be written ends no training: the logger "dl" warns once. Any
-    thread may call it, and a child process after fork.
+    as in workers that learner 0 starts by torchrun. ValueError and TypeError tell of arguments that are not allowed,
+    everywhere; a file that cannot be written ends no training: the logger "dl" warns once. Any thread may call it, and a
+    child process after fork.
     """
     if len(values) > 1:
         raise TypeError(f"dl.metric: {len(values)} mappings of values; allowed: one")

@@ -98,6 +98,10 @@ bool is_kill(const Failure& failure) {
   return failure.kind == Failure::Kind::kAgentLost;
 }
 
+bool is_slurms_kill(const Failure& failure, int64_t failed_ms, int64_t slurm_ends_ms) {
+  return slurm_ends_ms != 0 && failed_ms >= slurm_ends_ms && is_kill(failure);
+}
+
 std::string killed_before_saved(int64_t after_ms) {
   return fmt::format(
       "not saved: killed {} s after Slurm began to end the job, before its save had ended; save more often "

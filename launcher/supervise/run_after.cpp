@@ -6,8 +6,20 @@ namespace dl::supervise {
 
 using What = EndDecision::Action;
 
+// Whether Slurm has to be asked before the end can be judged: if it is not known yet whether the job may be requeued;
+// if SIGTERM ended the learners before dlrun knew what it meant (some sites' Slurm sends it to every process of a
+// step); or if they were killed, and it is not known whether Slurm is ending the job, whatever the job was stopped for
+// before.
+bool RunStep::must_ask_why(const AttemptOver& over) const {
+  if (!s_.rules.under_slurm) return false;
+  if (!over.job_known || (over.by_kill && s_.question.open)) return true;
+  return !s_.stop && (s_.question.open || over.by_sigterm);
+}
+
 void RunStep::on(const WhyKnown& why) {
   if (s_.phase != Phase::kJudging) return;
+  // A signal that came since needs an answer, too: a SIGTERM after SIGUSR2, about which Slurm was asked first.
+  if (s_.by_kill && s_.question.open) return act(AskWhy{});
   if (why.by_slurm && !s_.stop) {
     s_.stop.emplace();
     s_.stop->cause = *why.by_slurm;

@@ -161,7 +161,8 @@ void RunStep::on(const AttemptOver& over) {
   if (!s_.alive()) return;
   s_.phase = Phase::kJudging;
   s_.stop_waits = false;
-  if (over.ask_why)
+  s_.by_kill = over.by_kill;
+  if (must_ask_why(over))
     act(AskWhy{});
   else
     act(JudgeEnd{});

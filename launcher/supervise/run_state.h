@@ -75,8 +75,10 @@ struct Gone {  // a learner has ended
 struct EndLearners {  // because of a failure, or because those that they served have ended
   int grace_ms = 0;
 };
-struct AttemptOver {     // all learners have ended
-  bool ask_why = false;  // Slurm has to be asked before the decision
+struct AttemptOver {        // all learners have ended
+  bool job_known = true;    // Slurm has said something about the job, so it is known whether it may be requeued
+  bool by_sigterm = false;  // the first failure is a learner that SIGTERM ended
+  bool by_kill = false;     // the first failure is_kill() (restart_policy.h)
 };
 struct WhyKnown {
   std::optional<StopCause> by_slurm;  // Slurm's SIGTERM ended the learners, for this cause
@@ -232,6 +234,7 @@ struct RunState {
   int64_t deaf_after_ms = 0;  // kEnding: awake time after which silent learners count as lost
 
   // About what follows it
+  bool by_kill = false;  // AttemptOver::by_kill
   Decided decided;
   bool is_decided = false, version_known = false, nodes_checked = false, overruled = false;
   bool hold = false, back_in_queue = false, killed = false;

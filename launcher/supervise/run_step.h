@@ -66,6 +66,7 @@ class RunStep {
   void presume();
   void keep_deadline();
 
+  bool must_ask_why(const AttemptOver& over) const;
   bool is_overruled() const;
   void carry_out();
 

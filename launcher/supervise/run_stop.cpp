@@ -261,7 +261,7 @@ void RunStep::on(const SlurmSaid& said) {
     act(WatchTimeLimit{*reading.deadline_ms});
   }
   if (s_.stop && s_.stop->slurm_ends_ms == 0 && reading.kind == Kind::kStop && is_end_by_slurm(reading.cause))
-    s_.stop->slurm_ends_ms = question.signal_ms;
+    s_.stop->slurm_ends_ms = term_ms != 0 ? term_ms : question.signal_ms;
   const bool saves =
       reading.kind == Kind::kSaveNow || (reading.kind == Kind::kWatchTimeLimit && s_.rules.saves_at_own_signal);
   if (saves && !s_.stop && s_.phase == Phase::kRunning && !s_.agreement.open() && !question.presumed) {

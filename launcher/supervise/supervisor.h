@@ -205,7 +205,7 @@ class Supervisor {
   void forget_old_step();
 
   // supervisor_end.cpp
-  bool must_ask_why() const;
+  AttemptOver attempt_over() const;
   AttemptEnd attempt_end() const;
   RestartLimits restart_limits() const;
   void decide(EndDecision decision, Decided decided);

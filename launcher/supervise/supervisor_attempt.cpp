@@ -348,7 +348,7 @@ void Supervisor::check_attempt_over() {
   look_at_scaling(/*last=*/true);
   rendezvous_->close();
   pmix_->close();
-  handle(AttemptOver{must_ask_why()});
+  handle(attempt_over());
 }
 
 }  // namespace dl::supervise

@@ -35,12 +35,24 @@ bool by_sigterm(const std::optional<Failure>& cause) {
 
 }  // namespace
 
+AttemptOver Supervisor::attempt_over() const {
+  const std::optional<Failure> cause = first_cause(attempt_.failures);
+  AttemptOver over;
+  over.job_known = slurm_->info().has_value();
+  over.by_sigterm = by_sigterm(cause);
+  over.by_kill = cause && is_kill(*cause);
+  return over;
+}
+
 AttemptEnd Supervisor::attempt_end() const {
   const std::optional<Stop>& stop = state_.stop;
   AttemptEnd end;
   end.failure = first_cause(attempt_.failures);
   if (end.failure) end.failure_class = classify(*end.failure, site_.failures);
-  if (stop && (!stop->late || by_sigterm(end.failure))) end.stop = stop->cause;
+  const int64_t failed_ms = end.failure ? unix_ms() - (awake_ms() - end.failure->at_ms) : 0;
+  const bool slurms_kill =
+      stop && end.failure && !nodes_.any_lost() && is_slurms_kill(*end.failure, failed_ms, stop->slurm_ends_ms);
+  if (stop && (!stop->late || by_sigterm(end.failure) || slurms_kill)) end.stop = stop->cause;
   end.saved_step = attempt_.newest_saved_step();
   end.all_finished =
       std::all_of(attempt_.learners.begin(), attempt_.learners.end(), [](const Learner& l) { return l.exit == 0; }) &&
@@ -55,23 +67,10 @@ AttemptEnd Supervisor::attempt_end() const {
   if (committed) end.failure.reset();
   end.all_saved = stop && ((nobody_failed && anybody_saved) || committed);
   if (stop) end.not_saved_reason = stop->not_saved_reason;
-  const bool slurm_ends = end.stop && stop->slurm_ends_ms != 0 && !nodes_.any_lost();
-  end.killed_by_slurm = slurm_ends && end.failure && is_kill(*end.failure);
-  if (end.killed_by_slurm && end.not_saved_reason.empty()) {
-    const int64_t killed_ms = unix_ms() - (awake_ms() - end.failure->at_ms);
-    end.not_saved_reason = killed_before_saved(killed_ms - stop->slurm_ends_ms);
-  }
+  end.killed_by_slurm = slurms_kill && end.failure;
+  if (end.killed_by_slurm && (stop->late || end.not_saved_reason.empty()))
+    end.not_saved_reason = killed_before_saved(failed_ms - stop->slurm_ends_ms);
   return end;
-}
-
-// Whether Slurm has to be asked before the end can be judged: if dlrun does not know yet whether the job may be
-// requeued, or if SIGTERM ended the learners before dlrun knew what it meant (some sites' Slurm sends it to every
-// process of a step), or if they were killed while it was only presumed that Slurm ends the job.
-bool Supervisor::must_ask_why() const {
-  const std::optional<Failure> cause = first_cause(attempt_.failures);
-  const bool unclear_kill = state_.stop && state_.stop->presumed && cause && is_kill(*cause);
-  if (!plan().under_slurm || (state_.stop && slurm_->info() && !unclear_kill)) return false;
-  return !slurm_->info() || state_.question.open || by_sigterm(cause);
 }
 
 void Supervisor::perform(const AskWhy& /*ask*/) {

@@ -366,6 +366,10 @@ TEST(RestartPolicyTest, WhatSlurmKillsWhileItEndsTheJobHasNotFailed) {
   Failure memory = killed(0, SIGKILL, 1);
   memory.memory = true;
   EXPECT_FALSE(is_kill(memory));
+  EXPECT_TRUE(is_slurms_kill(lost(0, 1), 5000, 5000));
+  EXPECT_FALSE(is_slurms_kill(lost(0, 1), 4999, 5000)) << "somebody killed it before Slurm began to end the job";
+  EXPECT_FALSE(is_slurms_kill(lost(0, 1), 5000, 0));
+  EXPECT_FALSE(is_slurms_kill(exited(0, 1, 1), 9000, 5000));
   AttemptEnd end = failed(lost(0, 1));
   end.killed_by_slurm = true;
   end.not_saved_reason = killed_before_saved(5100);

@@ -115,6 +115,86 @@ TEST_F(RunStopTest, WhenSlurmBeganToEndTheJobIsRemembered) {
   EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal + 3000) << "of the first one";
 }
 
+// Learners that Slurm kills have not failed, but only Slurm can tell that it was Slurm. So its answer is awaited,
+// whatever the job was stopped for before.
+TEST_F(RunStopTest, AKillIsJudgedOnlyWhenSlurmHasSaidWhetherItEndsTheJob) {
+  AttemptOver killed;
+  killed.by_kill = true;
+  run();
+  pause();
+  give(Signalled{SIGTERM});
+  wait(600);
+  EXPECT_FALSE(state_.stop->presumed) << "it was paused before";
+  give(Gone{0});
+  give(killed);
+  EXPECT_TRUE(did<AskWhy>());
+  EXPECT_FALSE(did<JudgeEnd>());
+  said("COMPLETING");
+  give(WhyKnown{});
+  EXPECT_TRUE(did<JudgeEnd>());
+  EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal);
+}
+
+TEST_F(RunStopTest, AKillWhileSlurmWasStillAskedAboutItsWarning) {
+  AttemptOver killed;
+  killed.by_kill = true;
+  run();
+  give(Signalled{SIGUSR2});
+  wait(3000);
+  give(Signalled{SIGTERM});
+  wait(600);
+  EXPECT_TRUE(state_.stop->presumed);
+  give(Gone{0});
+  give(killed);
+  ASSERT_TRUE(did<AskWhy>());
+  done_.clear();
+  said("RUNNING");  // what it had said before it ended the job
+  give(WhyKnown{});
+  EXPECT_FALSE(did<JudgeEnd>()) << "SIGTERM came after that";
+  ASSERT_TRUE(did<AskWhy>());
+  said("COMPLETING");
+  give(WhyKnown{});
+  EXPECT_TRUE(did<JudgeEnd>());
+  EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal + 3000);
+}
+
+// A dlrun that stood still for the whole of KillWait hears of the signal and of the kill at once.
+TEST_F(RunStopTest, AKillBeforeAnythingCouldBePresumed) {
+  AttemptOver killed;
+  killed.by_kill = true;
+  run();
+  give(Signalled{SIGTERM});
+  give(Gone{0});
+  give(killed);
+  ASSERT_TRUE(did<AskWhy>());
+  said("COMPLETING");
+  give(WhyKnown{});
+  EXPECT_TRUE(did<JudgeEnd>());
+  ASSERT_TRUE(state_.stop);
+  EXPECT_TRUE(state_.stop->late);
+  EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal);
+}
+
+TEST_F(RunStopTest, TheEndOfTheJobCountsFromSigtermThoughTheAnswerWasAboutTheWarning) {
+  run();
+  give(Signalled{SIGUSR2});
+  wait(3000);
+  give(Signalled{SIGTERM});
+  wait(600);
+  said("COMPLETING");
+  EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal + 3000);
+}
+
+TEST_F(RunStopTest, NothingIsAskedAboutLearnersThatEndedOtherwise) {
+  run();
+  pause();
+  give(Signalled{SIGTERM});
+  give(Gone{0});
+  give(AttemptOver{});
+  EXPECT_FALSE(did<AskWhy>()) << "they saved, or failed by themselves";
+  EXPECT_TRUE(did<JudgeEnd>());
+}
+
 TEST(ReadSignalTest, TheRulesOfTheRunHoldForEverySignalThatIsRead) {
   RunRules rules;
   rules.kill_wait_s = 90;

@@ -156,6 +156,12 @@ void RunWorld::did(const KillLearners& action) {
   kill_at_ms_ = kill_at_ms_ == 0 ? at : std::min(kill_at_ms_, at);
 }
 
+void RunWorld::did(const JudgeEnd& /*action*/) {
+  awaited_ = Awaited::kDecision;
+  if (by_kill_ && state_.rules.under_slurm && questions_ > 0)
+    fail("a kill is judged before Slurm says whether it ends the job");
+}
+
 void RunWorld::did(const PutBack& action) {
   awaited_ = Awaited::kPutBack;
   held_ = action.hold;
@@ -264,9 +270,18 @@ void RunWorld::learner_ends(size_t rank, bool fails) {
   if (fails) give(EndLearners{500});
 }
 
+void RunWorld::attempt_ends() {
+  AttemptOver over;
+  const int how = pick(4);
+  over.job_known = how != 1;
+  over.by_sigterm = how == 2;
+  over.by_kill = by_kill_ = how == 3;
+  give(over);
+}
+
 void RunWorld::step() {
   const bool nobody = std::none_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.alive; });
-  if (runs() && nobody) return give(AttemptOver{chance(2)});
+  if (runs() && nobody) return attempt_ends();
   const size_t rank = static_cast<size_t>(pick(static_cast<int>(learners_.size())));
   switch (pick(13)) {
     case 1:
@@ -330,6 +345,7 @@ void RunWorld::after_goes_on() {
       if (state_.phase == Phase::kIdle) return chance(3) ? give(Decided{What::kRestart}) : give(Begin{});
       return pass_time();
     case Awaited::kWhy:
+      if (questions_ > 0) slurm_answers();  // Slurm's answers come in the order of the questions
       return give(WhyKnown{chance(4) ? std::optional(StopCause::kPreemption) : std::nullopt});
     case Awaited::kDecision:
       return give(decision(false));
@@ -367,7 +383,7 @@ void RunWorld::wind_down() {
         if (!learners_[rank].deaf) learner_ends(rank, learners_.size() > 1 && rank == 0 && round > 20);
     const bool nobody = std::none_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.alive; });
     if (runs() && nobody)
-      give(AttemptOver{});
+      attempt_ends();
     else if (runs())
       attempt_goes_on();
     else

@@ -45,6 +45,7 @@ class RunWorld {
   void learner_reports(size_t rank);
   void learner_acts(size_t rank);
   void learner_ends(size_t rank, bool fails);
+  void attempt_ends();
   void after_goes_on();
   void wind_down();
   Decided decision(bool stopped);
@@ -64,7 +65,7 @@ class RunWorld {
   void did(const HoldJob& action);
   void did(const Finish& action);
   void did(const AskWhy& /*action*/) { awaited_ = Awaited::kWhy; }
-  void did(const JudgeEnd& /*action*/) { awaited_ = Awaited::kDecision; }
+  void did(const JudgeEnd& action);
   void did(const JudgeStopped& /*action*/) { awaited_ = Awaited::kStopDecision; }
   void did(const Sweep& /*action*/) { awaited_ = Awaited::kSweep; }
   void did(const AskVersion& /*action*/) { awaited_ = Awaited::kVersion; }
@@ -87,6 +88,7 @@ class RunWorld {
   std::vector<Learner> learners_;
   int deciding_ = 1;
   int64_t kill_at_ms_ = 0;  // 0: not killed
+  bool by_kill_ = false;    // the last attempt
   // What was asked of the world and not answered yet.
   enum class Awaited { kNone, kWhy, kDecision, kStopDecision, kSweep, kVersion, kCheck, kPutBack, kSettle };
   Awaited awaited_ = Awaited::kNone;

@@ -78,7 +78,7 @@ void RunStep::carry_out() {
     case What::kHold:
       s_.phase = Phase::kPuttingBack;
       s_.hold = s_.decided.what == What::kHold;
-      return act(PutBack{s_.hold});
+      return act(PutBack{s_.hold, s_.decided.by_slurm});
     case What::kAlreadyRequeued:
       // Slurm has requeued the job and has already sent SIGTERM, so dlrun sets the begin time once and ends.
       s_.phase = Phase::kPuttingBack;

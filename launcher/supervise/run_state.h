@@ -89,6 +89,7 @@ struct Decided {  // after JudgeEnd, JudgeStopped and CheckNodes
   bool again = false;        // the attempt is begun anew, whatever the decision
   bool check = false;        // nodes are checked before a restart
   bool ask_version = false;  // what comes after the end depends on Slurm's version
+  bool by_slurm = false;     // EndDecision::by_slurm
 };
 struct Swept {};
 struct VersionKnown {};
@@ -159,6 +160,7 @@ struct CheckNodes {};    // checks nodes before a restart; then Decided
 struct End {};           // ends the run as decided; then Settled
 struct PutBack {         // puts the job back into the queue; then BackInQueue
   bool hold = false;
+  bool at_once = false;  // Slurm is killing what is left of the job, dlrun too, so nothing is waited for
 };
 struct AlreadyBack {};    // Slurm has put the job back; then Settled
 struct HoldJob {};        // holds it there: it is in the queue already

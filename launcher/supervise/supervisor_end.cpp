@@ -125,6 +125,7 @@ void Supervisor::perform(const JudgeStopped& /*judge*/) {
 void Supervisor::decide(EndDecision decision, Decided decided) {
   decision_ = std::move(decision);
   decided.what = decision_.action;
+  decided.by_slurm = decision_.by_slurm;
   decided.check = decision_.action == EndDecision::Action::kRestart && options_.check && plan().under_slurm &&
                   blames_nodes(class_of_end());
   decided.ask_version = is_put_back_once_more() && !slurm_->version();
@@ -135,6 +136,7 @@ void Supervisor::decide(EndDecision decision, Decided decided) {
 Decided Supervisor::decided_of_decision() const {
   Decided decided;
   decided.what = decision_.action;
+  decided.by_slurm = decision_.by_slurm;
   decided.ask_version = is_put_back_once_more() && !slurm_->version();
   return decided;
 }

@@ -31,8 +31,9 @@ void Supervisor::perform(const PutBack& back) {
   lease_->release();
   if (control_written_) ::unlink(dir_.control().c_str());
   // Agents and srun now end by themselves. The fewer processes Slurm has to kill for the requeue, the sooner the nodes
-  // are free.
-  when_launchers_are_gone(1500, [this, hold = back.hold] { put_back_together(hold); });
+  // are free. But if Slurm is killing them, it kills dlrun at the same time: the job would end with a record that says
+  // that it waits in the queue.
+  when_launchers_are_gone(back.at_once ? 0 : 1500, [this, hold = back.hold] { put_back_together(hold); });
 }
 
 void Supervisor::perform(const PutBackFailed& /*failed*/) {

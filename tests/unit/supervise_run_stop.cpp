@@ -185,6 +185,23 @@ TEST_F(RunStopTest, TheEndOfTheJobCountsFromSigtermThoughTheAnswerWasAboutTheWar
   EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal + 3000);
 }
 
+TEST_F(RunStopTest, AJobThatSlurmIsKillingIsPutBackAtOnce) {
+  for (const bool by_slurm : {true, false})
+    for (const What what : {What::kRequeue, What::kHold}) {
+      state_ = RunState{};
+      run();
+      give(Gone{0});
+      give(AttemptOver{});
+      Decided decided;
+      decided.what = what;
+      decided.by_slurm = by_slurm;
+      give(decided);
+      ASSERT_TRUE(did<PutBack>());
+      EXPECT_EQ(did<PutBack>()->at_once, by_slurm);
+      EXPECT_EQ(did<PutBack>()->hold, what == What::kHold);
+    }
+}
+
 TEST_F(RunStopTest, NothingIsAskedAboutLearnersThatEndedOtherwise) {
   run();
   pause();

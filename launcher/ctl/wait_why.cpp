@@ -163,7 +163,7 @@ class Answering {
         break;
     }
     priority();
-    if (!texts_.put_back.empty()) say("dlrun put it back into the queue: " + printable(texts_.put_back, 300));
+    if (!texts_.put_back.empty()) say("it was put back into the queue: " + printable(texts_.put_back, 300));
     if (about == About::kQueue || about == About::kRoom || about == About::kNodes) estimate();
     if (const size_t at = answer_.advice.find("%J"); at != std::string::npos) {
       std::string* advice = &answer_.advice;

@@ -23,7 +23,7 @@ struct WaitTexts {
   std::string licences;      // scontrol --oneliner show licenses
   std::string reservation;   // scontrol --oneliner show reservation NAME
   bool paused = false;       // dlctl paused it
-  std::string put_back;      // why dlrun put it back into the queue, or empty
+  std::string put_back;      // why it was put back into the queue, or empty
   int64_t now_s = 0;         // since the epoch
 };
 

@@ -266,9 +266,8 @@ TEST_F(Wait, HeldBegunLaterAndDependent) {
   EXPECT_EQ(explain_wait(texts).advice, "dlctl resume 9 lets it go on");
   texts = texts_of(job_text("BeginTime"));
   texts.put_back = "time limit: not saved: killed 5 s after Slurm began to end the job";
-  EXPECT_NE(
-      all_of(explain_wait(texts)).find("dlrun put it back into the queue: time limit: not saved: killed 5 s after"),
-      std::string::npos);
+  EXPECT_NE(all_of(explain_wait(texts)).find("it was put back into the queue: time limit: not saved: killed 5 s after"),
+            std::string::npos);
   EXPECT_NE(said("BeginTime").find("it may start at 22:44:31 (in 1h00m)"), std::string::npos);
   const std::string text = said("Dependency", "afterok:2(unfulfilled):14_1,afterany:77(unfulfilled)");
   EXPECT_NE(text.find("job 2 of eve is RUNNING\njob 14_1 of root is RUNNING\n"), std::string::npos) << text;

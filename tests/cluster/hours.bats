@@ -6,7 +6,8 @@ bats_require_minimum_version 1.5.0
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
-setup_file() { cluster_up --nodes 2 --gpus-per-node 2; }
+# A test does something within KillWait, which must suffice on a machine that stands still now and then.
+setup_file() { cluster_up --nodes 2 --gpus-per-node 2 --conf KillWait=60; }
 teardown_file() { cluster_down; }
 setup() { cluster_setup; }
 teardown() { cluster_teardown; }

@@ -131,10 +131,11 @@ OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
 QueuedJobs queued_jobs(const std::vector<slurm_cli::JobInfo>& jobs) {
   QueuedJobs queued;
   for (const slurm_cli::JobInfo& info : jobs) {
-    queued.known.insert(info.job_id);
-    if (has_ended(info.state)) continue;
     // "15+0" is the first part of a heterogeneous job.
-    queued.state_of_id[info.job_id.substr(0, info.job_id.find('+'))] = info.state;
+    const std::string id = info.job_id.substr(0, info.job_id.find('+'));
+    queued.known.insert(id);
+    if (has_ended(info.state)) continue;
+    queued.state_of_id[id] = info.state;
     if (const auto comment = record::parse_comment(info.comment)) queued.state_of_dir[comment->dir] = info.state;
   }
   return queued;

@@ -73,9 +73,10 @@ TEST(OldJobs, WhatSlurmHasStays) {
   EXPECT_EQ(still_queued("/y/dl-mine.2", "16", queued), "Slurm has it: PENDING");
   EXPECT_EQ(still_queued("/y/dl-other", "16", queued), "Slurm has a job of this number: PENDING");
   EXPECT_EQ(still_queued("/x/dl-local-20261121-040000-8", "16", queued), "Slurm has a job of this number: PENDING");
-  const QueuedJobs over = queued_jobs({in_queue("12", "CANCELLED", "/x/dl-12"), in_queue("14_2", "COMPLETED")});
+  const QueuedJobs over =
+      queued_jobs({in_queue("12", "CANCELLED", "/x/dl-12"), in_queue("14_2", "COMPLETED"), in_queue("15+0", "FAILED")});
   EXPECT_EQ(still_queued("/x/dl-12", "12", over), "") << "Slurm knows it, but it has ended";
-  EXPECT_EQ(over.known, (std::set<std::string>{"12", "14_2"}));
+  EXPECT_EQ(over.known, (std::set<std::string>{"12", "14_2", "15"}));
   for (const char* gone : {"/x/dl-1", "/x/dl-122", "/x/dl-2.12", "/x/dl-12x", "/x/dl-14_3", "/x/dl-local-12", "/x/dl-"})
     EXPECT_EQ(still_queued(gone, "local-12", queued), "") << gone;
 }

@@ -94,15 +94,18 @@ struct Accounted {
   std::string comment, state;
 };
 // What the accounting has recorded of a job that slurmctld has forgotten. Empty without accounting, and for an array,
-// of which sacct prints all elements.
+// of which sacct prints all elements. If it once does not answer in time, it is not asked again: there may be thousands
+// of job directories.
 Accounted accounted(const std::string& id) {
-  if (find_program("sacct").empty()) return {};
+  static bool silent = false;
+  if (silent || find_program("sacct").empty()) return {};
   CommandOptions options;
   options.timeout = std::chrono::seconds(5);
   constexpr char kBetween = '\x1f';  // a "|" may stand in a job's name
   auto result = run_command({"sacct", "-X", "-n", "-P", std::string("--delimiter=") + kBetween, "-o",
                              "JobID,User,JobName,WorkDir,State,Comment", "-j", id},
                             options);
+  silent = !result && result.error().code == Errc::kTimeout;
   if (!result || !result->ok()) return {};
   Accounted last;
   for (const std::string& line : split(result->out, '\n')) {

@@ -127,6 +127,26 @@ teardown() { cluster_teardown; }
   on_login dlsim compare "$PWD/trace.csv" --nodes a100=4x2 --json | jq -e '.[0].real.count >= 3 and .[0].factor >= 1'
 }
 
+@test "a slurmdbd that does not answer holds dlctl status --ended up once, however many job directories it is asked about" {
+  local pid began took here
+  here=$(sed -n 's/^ClusterName=//p' "$DL_SANDBOX_DIR/etc/slurm.conf")
+  mkdir old
+  for n in 1 2 3 4 5; do
+    mkdir "old/dl-88888$n"
+    echo "{\"cluster\":\"$here\"}" >"old/dl-88888$n/plan.json"
+    echo '{"time_ms":1000,"attempt":1,"state":"PENDING","reason":"preempted: saved at train step 3"}' >"old/dl-88888$n/events.jsonl"
+  done
+  pid=$(cat "$DL_SANDBOX_DIR/run/slurmdbd.slurm")
+  kill -STOP "$pid"
+  began=$(date +%s%N)
+  run on_login dlctl status --ended "$PWD/old"
+  took=$((($(date +%s%N) - began) / 1000000))
+  kill -CONT "$pid"
+  [ "$(grep -cE '^88888[1-5] +CANCELLED .* no longer in Slurm: cancelled' <<<"$output")" -eq 5 ] || { echo "$output"; return 1; }
+  # sacct is asked for 5 s.
+  [ "$took" -ge 4500 ] && [ "$took" -lt 12000 ] || { echo "it took $took ms"; return 1; }
+}
+
 # The last one: the federation stays.
 @test "in a federation a job of ours, or of tenants' GPUs, names this cluster; then it runs, with a number as large as they are there" {
   here=$(sed -n 's/^ClusterName=//p' "$DL_SANDBOX_DIR/etc/slurm.conf")

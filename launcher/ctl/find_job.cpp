@@ -115,6 +115,18 @@ Accounted accounted(const std::string& id) {
   return last;
 }
 
+// By its name: dl-ID, or the ID alone. "dl-12.2" is the directory of a further dlrun of job 12.
+void name_by_folder(std::string name, Job* job) {
+  if (name.rfind("dl-", 0) == 0) name.erase(0, 3);
+  std::string id;
+  if (const int number = split_run(name, &id); number > 1) {
+    job->run = number;
+    name = id;
+  }
+  job->id = name;
+  job->local = !is_slurm_id(name);
+}
+
 Result<Job> from_dir(const std::string& path) {
   Job job;
   const std::string root = absolute(path);
@@ -125,30 +137,23 @@ Result<Job> from_dir(const std::string& path) {
     return Error{Errc::kInvalid, "'" + printable(path, 300) +
                                      "' is a checkpoint directory, not a job directory; allowed: a job id, " +
                                      "the path of a job directory, or dlckpt ls " + printable(path, 300)};
-  std::string name = std::filesystem::path(root).filename().string();
+  const std::string name = std::filesystem::path(root).filename().string();
   if (name.rfind("dl-", 0) != 0 && !there("events.jsonl") && !there("plan.json") && !there("control.json"))
     return Error{Errc::kNotFound, "'" + printable(path, 300) +
                                       "' is not a job directory: no dlrun has written in it; allowed: a job id, or the "
                                       "folder dl-ID of a job"};
-  if (name.rfind("dl-", 0) == 0) name.erase(0, 3);
-  // "dl-12.2" is the directory of a further dlrun of job 12. The comment of that job names the directory of its first
-  // one.
-  std::string id;
-  if (const int number = split_run(name, &id); number > 1) {
-    job.run = number;
-    name = id;
-  }
-  const std::string first = job.run > 0 ? record::split_run_dir(root).first : root;
-  job.id = name;
-  job.local = !is_slurm_id(name);
   job.dir = record::JobDir(root);
+  const PlanFacts plan = read_plan(job.dir, is_foreign(job));
+  if (!name_by_plan(plan, &job)) name_by_folder(name, &job);
+  // The comment of a job names the directory of its first dlrun.
+  const std::string first = job.run > 0 ? record::split_run_dir(root).first : root;
   if (!job.local && !find_program("scontrol").empty()) {
     // The folder may have been kept from an earlier job with the same number, so Slurm's job counts only if its comment
     // names this folder.
-    auto info = slurm_cli::show_job(name);
+    auto info = slurm_cli::show_job(job.id);
     if (info) {
       auto comment = record::parse_comment(info->comment);
-      if (comment && comment->dir == first) {
+      if (comment && is_same_folder(comment->dir, first)) {
         job.id = info->job_id;
         job.slurm = std::move(info).value();
         // The comment is about all runs, so it is not used for a single one.
@@ -159,10 +164,11 @@ Result<Job> from_dir(const std::string& path) {
     } else if (info.error().code == Errc::kNotFound) {
       job.forgotten = true;
       // The accounting, too, may have a later job of this number.
-      Accounted kept = accounted(name);
+      Accounted kept = accounted(job.id);
       const auto comment = record::parse_comment(kept.comment);
       const std::string folder = std::filesystem::path(first).parent_path().string();
-      if (comment ? comment->dir == first : kept.job.work_dir == folder) job.accounted_state = std::move(kept.state);
+      if (comment ? is_same_folder(comment->dir, first) : is_same_folder(kept.job.work_dir, folder))
+        job.accounted_state = std::move(kept.state);
     }
   }
   return job;
@@ -219,6 +225,17 @@ Result<Job> the_one(std::vector<Job> jobs, const std::string& reference) {
 bool is_slurm_id(const std::string& text) {
   if (text.empty() || text.size() > 32 || text[0] == '_' || text.back() == '_') return false;
   return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '_'; });
+}
+
+bool name_by_plan(const PlanFacts& plan, Job* job) {
+  const std::string& root = job->dir.root();
+  if (plan.job_id.empty() || !is_same_folder(plan.job_dir, root)) return false;
+  job->id = plan.job_id;
+  job->local = !is_slurm_id(job->id);
+  const record::RunName run = record::split_run_dir(root);
+  const bool further = is_folder(run.first) || std::filesystem::path(run.first).filename() == "dl-" + job->id;
+  if (!job->local && run.number > 1 && further) job->run = run.number;
+  return true;
 }
 
 Job job_of(const slurm_cli::JobInfo& info) {

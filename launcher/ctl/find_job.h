@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "launcher/ctl/plan_facts.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/slurm_cli/slurm_cli.h"
@@ -30,6 +31,10 @@ struct Job {
 
 // "12", and "12_3" of an array. Pure.
 bool is_slurm_id(const std::string& text);
+
+// Takes the job's id, and which dlrun of the job it is, from the plan in its directory, job->dir, if the plan names
+// this directory as its own: --job-dir and job_dir of dl.toml may give it any name. False, and nothing changed, if not.
+bool name_by_plan(const PlanFacts& plan, Job* job);
 
 // `reference`: a job id, "local-...", or the path of a job directory. `dir`: --dir, or empty. A Slurm job is looked for
 // in slurmctld, then in the accounting (its comment names the directory), then as dl-ID in the current folder.

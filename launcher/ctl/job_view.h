@@ -7,20 +7,11 @@
 
 #include "common/json/json.h"
 #include "launcher/ctl/find_job.h"
+#include "launcher/ctl/plan_facts.h"
 #include "launcher/ctl/shown_state.h"
 #include "launcher/record/event_log.h"
 
 namespace dl::ctl {
-
-// From plan.json; empty where it could not be read.
-struct PlanFacts {
-  std::string framework, version, node_list;
-  int learners = 0;
-  int gpus_per_learner = 0;
-  std::string checkpoint;  // as --dl-checkpoint takes it
-  std::string work_dir, job_dir;
-  std::string job_id;
-};
 
 struct LearnerView {
   int rank = 0;

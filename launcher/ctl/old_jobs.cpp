@@ -58,17 +58,6 @@ bool is_called_dl(const std::string& path) {
   return fs::path(path).filename().string().rfind(kPrefix, 0) == 0;
 }
 
-// A folder with another name than dl-* is a job directory if the plan in it names this folder as its job directory
-// (job_dir of dl.toml and --job-dir may give it any name). The job's id then comes from the plan, too.
-bool is_planned_here(JobView* view) {
-  const std::string& path = view->job.dir.root();
-  if (view->plan.job_dir != path || view->plan.job_id.empty()) return false;
-  view->job.id = view->plan.job_id;
-  view->job.local = !is_slurm_id(view->job.id);
-  if (const int number = record::split_run_dir(path).number; !view->job.local && number > 1) view->job.run = number;
-  return true;
-}
-
 Job job_in(const std::string& path) {
   if (!is_called_dl(path)) {
     Job job;
@@ -91,15 +80,18 @@ bool of_slurm(const JobView& view) {
   return planned.empty() ? !view.job.local : planned.rfind("local-", 0) != 0;
 }
 
+// Whether its record says that the job has ended, and does not wait to go on.
+bool has_recorded_end(const JobView& view) {
+  return !view.history.empty() && record::is_final(view.history.back().state) &&
+         view.history.back().state != record::JobState::kHalted;
+}
+
 // What Slurm says of the job, if that may differ from the record (shown_state.h): the job has no end there, or it
 // failed and Slurm still has it, so that it may have been put back and cancelled.
 JobView as_slurm_knows_it(JobView view, const QueuedJobs& slurms) {
   if (!of_slurm(view) || view.alive || view.history.empty()) return view;
-  using record::JobState;
-  const JobState last = view.history.back().state;
-  const bool no_end = !record::is_final(last) || last == JobState::kHalted;
-  const bool may_be_again = last == JobState::kFailed && slurms.known.count(view.job.id) > 0;
-  if (!no_end && !may_be_again) return view;
+  const bool failed = view.history.back().state == record::JobState::kFailed;
+  if (has_recorded_end(view) && !(failed && slurms.known.count(view.job.id) > 0)) return view;
   const Result<Job> found = find_job(view.job.dir.root(), "");
   return found && (found->slurm || found->forgotten) ? view_job(*found, found->forgotten) : view;
 }
@@ -115,12 +107,11 @@ OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
   old.unsure = !queued && of_slurm(old.view);
   if (queued) old.still = still_queued(old.view.job.dir.root(), old.view.plan.job_id, *queued);
   if (!old.still.empty()) return old;
-  const bool final = !old.view.history.empty() && record::is_final(old.view.history.back().state);
   if (old.view.alive)
     old.still = "its dlrun runs";
   else if (old.view.shown.state == record::JobState::kHalted && !old.view.job.forgotten)
     old.still = "it is paused";
-  else if (old.unsure && !final)
+  else if (old.unsure && !has_recorded_end(old.view))
     old.still = kCannotAsk;
   old.ended = old.still.empty();
   return old;
@@ -181,7 +172,8 @@ Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folder
   views.reserve(paths.size());
   for (const std::string& path : paths) {
     JobView view = view_job(job_in(path), true);
-    if (is_called_dl(path) || is_planned_here(&view)) views.push_back(std::move(view));
+    // A folder with another name than dl-* is a job directory only if the plan in it says so.
+    if (name_by_plan(view.plan, &view.job) || is_called_dl(path)) views.push_back(std::move(view));
   }
   std::optional<QueuedJobs> queued;
   // Slurm is not asked if all runs were without Slurm.

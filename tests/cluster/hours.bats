@@ -164,6 +164,31 @@ shown_cancelled() {
   [ ! -e dl-999992 ]
 }
 
+@test "a job whose directory has a name of its own, or is reached through a link, is known by its plan: while it waits, and cancelled" {
+  local learner=$top_builddir/tests/lib/toy_learner link
+  [[ -x $learner ]] || skip "built without HDF5"
+  script train.sh "exec dlrun --job-dir runs/train-%j -- $learner 40000 50"
+  job=$(submit --dl-learners=1 --dl-checkpoint=ck,every=10steps train.sh)
+  wait_file "runs/train-$job/logs/attempt-1/learner-0.log" '^saved at train step' 60
+  on_login scontrol requeuehold "$job"
+  wait_state "$job" PENDING 60
+  link=$BATS_TEST_TMPDIR/link
+  ln -s "$PWD" "$link"
+  for dir in "$PWD" "$link"; do
+    run on_login dlctl status "$dir/runs/train-$job"
+    assert_contains "$output" '^state +PENDING'
+    assert_contains "$output" "^job +$job( |$)"
+    [[ $output != *"no longer in Slurm"* ]]
+  done
+  on_login scancel "$job"
+  wait_state "$job" CANCELLED 60
+  for dir in "$PWD" "$link"; do
+    assert_contains "$(on_login dlctl status "$dir/runs/train-$job")" '^state +CANCELLED'
+  done
+  assert_contains "$(on_login dlctl status --ended "$PWD/runs")" "^$job +CANCELLED"
+  assert_contains "$(on_login dlctl clean "$PWD/runs")" "^$job +CANCELLED"
+}
+
 events() { jq -r 'select(.learner == null) | "\(.attempt) \(.state) \(.reason // "")"' "dl-$1/events.jsonl" 2>/dev/null; }
 has_event() { events "$1" | grep -qE -- "$2"; }
 wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }

@@ -88,6 +88,33 @@ TEST(OldJobs, NothingGoesWhereSlurmCannotBeAsked) {
             "squeue is not installed here, so nobody knows whether its job has ended");
 }
 
+TEST(JobDirectory, IsOfTheJobThatItsPlanNames) {
+  std::string folder = (fs::temp_directory_path() / "dl-named-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  fs::create_directories(folder + "/train-12.2");
+  fs::create_directory_symlink(folder, folder + "/link");
+  PlanFacts plan;
+  plan.job_id = "12";
+  plan.job_dir = folder + "/train-12";
+  Job job;
+  job.dir = record::JobDir(folder + "/train-12");
+  EXPECT_TRUE(name_by_plan(plan, &job)) << "the same text";
+  fs::create_directories(folder + "/train-12");
+  job.dir = record::JobDir(folder + "/link/train-12");
+  job.local = true;
+  EXPECT_TRUE(name_by_plan(plan, &job)) << "the same folder";
+  EXPECT_EQ(job.name(), "12");
+  EXPECT_FALSE(job.local);
+  job.dir = record::JobDir(folder + "/train-12.2");
+  EXPECT_FALSE(name_by_plan(plan, &job)) << "a copy";
+  plan.job_dir = folder + "/train-12.2";
+  EXPECT_TRUE(name_by_plan(plan, &job));
+  EXPECT_EQ(job.name(), "12.2");
+  EXPECT_FALSE(is_same_folder("", ""));
+  EXPECT_FALSE(is_same_folder(folder, folder + "/gone"));
+  fs::remove_all(folder);
+}
+
 class FolderTree : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -147,7 +147,8 @@ Result<Job> from_dir(const std::string& path) {
   if (!name_by_plan(plan, &job)) name_by_folder(name, &job);
   // The comment of a job names the directory of its first dlrun.
   const std::string first = job.run > 0 ? record::split_run_dir(root).first : root;
-  if (!job.local && !find_program("scontrol").empty()) {
+  const bool ask = !job.local && !find_program("scontrol").empty();
+  if (ask && !is_of_other_cluster(plan, our_cluster())) {
     // The folder may have been kept from an earlier job with the same number, so Slurm's job counts only if its comment
     // names this folder.
     auto info = slurm_cli::show_job(job.id);
@@ -207,6 +208,7 @@ Result<std::vector<Job>> from_slurm(const std::string& id) {
     return why;
   }
   job.dir = record::JobDir(dir);
+  if (job.forgotten && is_of_other_cluster(read_plan(job.dir, is_foreign(job)), our_cluster())) job.forgotten = false;
   return std::vector<Job>{std::move(job)};
 }
 
@@ -236,6 +238,11 @@ bool name_by_plan(const PlanFacts& plan, Job* job) {
   const bool further = is_folder(run.first) || std::filesystem::path(run.first).filename() == "dl-" + job->id;
   if (!job->local && run.number > 1 && further) job->run = run.number;
   return true;
+}
+
+const std::string& our_cluster() {
+  static const std::string name = slurm_cli::cluster_name();
+  return name;
 }
 
 Job job_of(const slurm_cli::JobInfo& info) {

@@ -19,7 +19,7 @@ struct Job {
   bool local = false;                         // run without Slurm
   std::optional<slurm_cli::JobInfo> slurm;    // none: local, or slurmctld has forgotten it
   std::optional<record::JobComment> comment;  // slurm-dl's part of its comment, if it has one
-  bool forgotten = false;                     // slurmctld says that it does not know the job (any more)
+  bool forgotten = false;                     // slurmctld says that it does not know this job of its own (any more)
   std::string accounted_user;                 // its user by sacct, if slurmctld has forgotten it
   std::string accounted_state;                // its state by sacct, if slurmctld has forgotten it; or empty
   record::JobDir dir;                         // root() is empty if it is not known
@@ -60,6 +60,9 @@ Job job_of(const slurm_cli::JobInfo& info);
 
 // kDenied "job 12 belongs to bob" unless it is the caller's, or the caller is root.
 Status check_owner(const Job& job);
+
+// Slurm's name of the cluster that is asked here, looked up once; empty if it cannot be read.
+const std::string& our_cluster();
 
 // Looks up the job in slurmctld once more. kNotFound if it is gone.
 Result<slurm_cli::JobInfo> refresh(const Job& job);

@@ -104,20 +104,31 @@ OldJob judge(JobView view, const std::optional<QueuedJobs>& queued) {
     if (old.began_ms == 0) old.began_ms = event.time_ms;
     old.ended_ms = event.time_ms;
   }
-  old.unsure = !queued && of_slurm(old.view);
+  old.unsure = why_unsure(old.view, queued ? std::optional(our_cluster()) : std::nullopt);
   if (queued) old.still = still_queued(old.view.job.dir.root(), old.view.plan.job_id, *queued);
   if (!old.still.empty()) return old;
   if (old.view.alive)
     old.still = "its dlrun runs";
   else if (old.view.shown.state == record::JobState::kHalted && !old.view.job.forgotten)
     old.still = "it is paused";
-  else if (old.unsure && !has_recorded_end(old.view))
-    old.still = kCannotAsk;
+  else if (!has_recorded_end(old.view))
+    old.still = old.unsure;
   old.ended = old.still.empty();
   return old;
 }
 
 }  // namespace
+
+std::string why_unsure(const JobView& view, const std::optional<std::string>& cluster) {
+  if (!of_slurm(view)) return {};
+  if (!cluster) return kCannotAsk;
+  if (is_of_other_cluster(view.plan, *cluster))
+    return "it is a job of the cluster " + printable(view.plan.cluster, 40) + ", whose Slurm is not asked here";
+  const bool answered = view.job.slurm || !view.job.accounted_state.empty();
+  if (view.plan.cluster.empty() && !answered && !has_recorded_end(view))
+    return "its plan.json does not say of which cluster it is, and it may wait there";
+  return {};
+}
 
 QueuedJobs queued_jobs(const std::vector<slurm_cli::JobInfo>& jobs) {
   QueuedJobs queued;
@@ -191,7 +202,7 @@ Result<std::vector<OldJob>> find_old_jobs(const std::vector<std::string>& folder
 
 std::string reason_to_keep(const OldJob& job, const TreeFacts& tree, const CleanRules& rules, int64_t now_ms) {
   if (!job.ended) return job.still;
-  if (job.unsure) return kCannotAsk;
+  if (!job.unsure.empty()) return job.unsure;
   if (tree.foreign) return "it holds files of other users";
   if (tree.checkpoint) return "it holds checkpoints";
   if (!rules.results && !tree.results.empty()) return "results/ holds " + printable(tree.results, 40);

@@ -19,7 +19,7 @@ struct OldJob {
   JobView view;
   bool ended = false;                  // not in Slurm's queue, no dlrun, not paused (or paused, but gone from Slurm)
   std::string still;                   // why it has not ended: "Slurm has it: RUNNING", "it is paused"; or empty
-  bool unsure = false;                 // known from its record alone: squeue is not installed
+  std::string unsure;                  // why it is known from its record alone, so that it is kept; or empty
   int64_t began_ms = 0, ended_ms = 0;  // Unix time; 0: not known
 };
 
@@ -30,6 +30,9 @@ struct QueuedJobs {
   std::set<std::string> known;
 };
 QueuedJobs queued_jobs(const std::vector<slurm_cli::JobInfo>& jobs);
+// Why Slurm cannot be asked whether the job has ended, or an empty text. cluster: our_cluster(); none: squeue is not
+// installed. A job that Slurm here does not know may wait on another cluster with the same home. Pure.
+std::string why_unsure(const JobView& view, const std::optional<std::string>& cluster);
 // Why the job of a job directory has not ended: Slurm has it, or has a job of the same number, or elements of its array
 // wait. `planned_id`: the job id in its plan.json, or empty. Returns an empty text if none of these holds. Pure.
 std::string still_queued(const std::string& dir, const std::string& planned_id, const QueuedJobs& queued);

@@ -44,6 +44,7 @@ PlanFacts read_plan(const record::JobDir& dir, bool foreign) {
   facts.work_dir = value_or<std::string>(json, "work_dir", "");
   facts.job_dir = value_or<std::string>(json, "job_dir", "");
   facts.job_id = value_or<std::string>(json, "job_id", "");
+  facts.cluster = value_or<std::string>(json, "cluster", "");
   facts.learners = value_or(json, "world_size", 0);
   facts.gpus_per_learner = value_or(json, "gpus_per_learner", 0);
   std::vector<std::string> names;
@@ -76,6 +77,10 @@ bool is_same_folder(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return false;
   std::error_code ignored;
   return a == b || std::filesystem::equivalent(a, b, ignored);
+}
+
+bool is_of_other_cluster(const PlanFacts& plan, const std::string& ours) {
+  return !plan.cluster.empty() && !ours.empty() && plan.cluster != ours;
 }
 
 }  // namespace dl::ctl

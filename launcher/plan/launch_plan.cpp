@@ -26,9 +26,8 @@ std::string absolute(const std::string& base, const std::string& path) {
 }
 
 std::string replace_all(std::string text, const std::string& what, const std::string& with) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size())) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
     text.replace(at, what.size(), with);
-  }
   return text;
 }
 
@@ -244,6 +243,7 @@ Status find_paths(const PlanInput& input, LaunchPlan* plan) {
 void copy_request(const PlanInput& input, const Catalogue::Choice& choice, LaunchPlan* plan) {
   const Allocation& allocation = input.allocation;
   plan->job_id = allocation.job_id;
+  plan->cluster = allocation.cluster;
   plan->job_name = allocation.job_name;
   plan->under_slurm = allocation.source == Allocation::Source::kSlurm;
   plan->end_time_s = allocation.end_time_s;

@@ -51,7 +51,8 @@ struct PlannedLearner {
 
 struct LaunchPlan {
   // Who
-  std::string job_id;  // Slurm's number, "ARRAY_INDEX" of an array, or "local-..."
+  std::string job_id;   // Slurm's number, "ARRAY_INDEX" of an array, or "local-..."
+  std::string cluster;  // Slurm's name of the cluster; empty without Slurm
   std::string job_name;
   bool under_slurm = false;
   std::string framework;

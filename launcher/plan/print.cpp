@@ -315,6 +315,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   EnvironmentView view(plan, facts, inherited);
   Json json;
   json["job_id"] = plan.job_id;
+  if (!plan.cluster.empty()) json["cluster"] = plan.cluster;
   json["job_name"] = plan.job_name;
   json["under_slurm"] = plan.under_slurm;
   json["framework"] = plan.framework;

@@ -326,6 +326,16 @@ std::chrono::seconds kill_wait_of(const std::string& config) {
   return std::max(seconds_of(config, "KillWait", std::chrono::seconds{30}), kLeast);
 }
 
+std::string cluster_name_of(const std::string& config) {
+  for (const auto& [key, value] : settings_of(config))
+    if (key == "ClusterName") return std::string(value);
+  return {};
+}
+
+std::string cluster_name() {
+  return cluster_name_of(config_text());
+}
+
 std::chrono::seconds kill_wait() {
   return kill_wait_of(config_text());
 }

@@ -85,6 +85,8 @@ std::chrono::seconds slurmd_timeout();
 // KillWait: the time between SIGTERM and SIGKILL for a job that Slurm ends, which slurmd makes 5 s at least; 30 s if it
 // cannot be read.
 std::chrono::seconds kill_wait();
+// ClusterName: the cluster that Slurm's commands talk to here; empty if it cannot be read.
+std::string cluster_name();
 // {22, 5, 8}
 struct Version {
   int major = 0, minor = 0, micro = 0;
@@ -109,6 +111,7 @@ std::vector<std::string> mpi_plugins_of(const std::string& text);
 // `config`: what `scontrol show config` prints. Without slurmdbd its AccountingStorageType is "accounting_storage/none"
 // up to 23.02 and "(null)" later.
 bool has_slurmdbd(const std::string& config);
+std::string cluster_name_of(const std::string& config);        // "ClusterName = c1"
 std::chrono::seconds kill_wait_of(const std::string& config);  // "KillWait = 30 sec"
 bool can_update_after_release(const std::string& config, const Version& version);
 

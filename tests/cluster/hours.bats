@@ -148,6 +148,11 @@ shown_cancelled() {
   # What Slurm does not know any more: the same records, under numbers that it never gave.
   cp -r "dl-$back" dl-999991
   cp -r "dl-$paused" dl-999992
+  # It may be known on another cluster with the same home, or on one that nobody has recorded.
+  cp -r "dl-$paused" dl-999993
+  cp -r "dl-$paused" dl-999994
+  jq '.cluster = "elsewhere"' "dl-$paused/plan.json" >dl-999993/plan.json
+  jq 'del(.cluster)' "dl-$paused/plan.json" >dl-999994/plan.json
   # As long as they wait, they are not part of the history.
   run on_login dlctl status --ended "$PWD"
   for job in "$back" "$paused" "$failed"; do [[ $output != *$'\n'"$job "* ]]; done
@@ -162,6 +167,8 @@ shown_cancelled() {
   run on_login dlctl clean --older-than 0s --yes "$PWD"
   assert_contains "$output" '^999992 +HALTED .* removed$'
   [ ! -e dl-999992 ]
+  assert_contains "$output" '^999993 +HALTED .* stays: it is paused$'
+  assert_contains "$output" '^999994 +HALTED .* stays: its plan.json does not say of which cluster it is, and it may wait there$'
 }
 
 @test "a job whose directory has a name of its own, or is reached through a link, is known by its plan: while it waits, and cancelled" {
@@ -170,6 +177,7 @@ shown_cancelled() {
   script train.sh "exec dlrun --job-dir runs/train-%j -- $learner 40000 50"
   job=$(submit --dl-learners=1 --dl-checkpoint=ck,every=10steps train.sh)
   wait_file "runs/train-$job/logs/attempt-1/learner-0.log" '^saved at train step' 60
+  [ "$(jq -r .cluster "runs/train-$job/plan.json")" = "$(on_login scontrol show config | sed -n 's/^ClusterName *= *//p')" ]
   on_login scontrol requeuehold "$job"
   wait_state "$job" PENDING 60
   link=$BATS_TEST_TMPDIR/link

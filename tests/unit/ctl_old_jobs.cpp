@@ -83,9 +83,30 @@ TEST(OldJobs, WhatSlurmHasStays) {
 
 TEST(OldJobs, NothingGoesWhereSlurmCannotBeAsked) {
   OldJob job = ended(1000);
-  job.unsure = true;
+  job.unsure = why_unsure(job.view, std::nullopt);
   EXPECT_EQ(reason_to_keep(job, {}, {0, true}, 1000'000'000),
             "squeue is not installed here, so nobody knows whether its job has ended");
+}
+
+// Clusters may share a home: what Slurm does not know here may wait there.
+TEST(OldJobs, OfAnotherClusterNothingGoes) {
+  JobView view;
+  view.job.id = view.plan.job_id = "12";
+  view.plan.cluster = "alpha";
+  view.history.resize(1);
+  view.history[0].state = record::JobState::kHalted;
+  EXPECT_EQ(why_unsure(view, "alpha"), "");
+  EXPECT_EQ(why_unsure(view, "beta"), "it is a job of the cluster alpha, whose Slurm is not asked here");
+  EXPECT_EQ(why_unsure(view, ""), "") << "it has one cluster that is not named";
+  view.plan.cluster.clear();
+  EXPECT_EQ(why_unsure(view, "beta"), "its plan.json does not say of which cluster it is, and it may wait there");
+  view.job.accounted_state = "CANCELLED by 1000";
+  EXPECT_EQ(why_unsure(view, "beta"), "");
+  view.job.accounted_state.clear();
+  view.history[0].state = record::JobState::kCompleted;
+  EXPECT_EQ(why_unsure(view, "beta"), "");
+  view.plan.job_id = "local-20261121-040000-8";
+  EXPECT_EQ(why_unsure(view, std::nullopt), "") << "it was never in Slurm";
 }
 
 TEST(JobDirectory, IsOfTheJobThatItsPlanNames) {

@@ -12,6 +12,7 @@ namespace {
 // As a batch script of Slurm 22.05.8 found it: sbatch -N2 -n4 -c2 --gres=gpu:2.
 Environment batch() {
   return {{"SLURM_JOB_ID", "12"},
+          {"SLURM_CLUSTER_NAME", "alpha"},
           {"SLURM_JOB_NAME", "digits"},
           {"SLURM_JOB_NODELIST", "n[1-2]"},
           {"SLURM_TASKS_PER_NODE", "2(x2)"},
@@ -26,6 +27,7 @@ TEST(Allocation, ReadsABatchScript) {
   auto allocation = allocation_from_slurm(batch());
   ASSERT_TRUE(allocation) << allocation.error().text;
   EXPECT_EQ(allocation->job_id, "12");
+  EXPECT_EQ(allocation->cluster, "alpha");
   EXPECT_EQ(allocation->job_name, "digits");
   EXPECT_EQ(allocation->submit_dir, "/home/ada");
   EXPECT_EQ(allocation->tasks, 4);

@@ -125,6 +125,14 @@ TEST(SlurmCliTest, SlurmdbdIsThereOnlyWhereItIsNamed) {
   EXPECT_FALSE(has_slurmdbd(""));
 }
 
+TEST(SlurmCliTest, TheClusterIsNamedInItsConfiguration) {
+  EXPECT_EQ(
+      cluster_name_of("BurstBufferType         = (null)\nClusterName             = dl-3\nCommunicationParameters = \n"),
+      "dl-3");
+  EXPECT_EQ(cluster_name_of("SLURM_CONF = /etc/ClusterName\n"), "");
+  EXPECT_EQ(cluster_name_of(""), "");
+}
+
 TEST(SlurmCliTest, KillWaitIsWhatSlurmConfSaysButNeverLessThanSlurmdWaits) {
   EXPECT_EQ(kill_wait_of("KeepAliveTime           = SYSTEM_DEFAULT\nKillOnBadExit           = 0\nKillWait              "
                          "  = 10 sec\nLaunchParameters        = (null)\n")

@@ -32,6 +32,7 @@ struct Allocation {
   std::vector<Node> nodes;      // in Slurm's order; never empty
   bool nodes_left_out = false;  // nodes of the job are missing here, because they were bad or lost
   std::string job_id;           // Slurm's number, "ARRAY_INDEX" of an array, or "local-YYYYmmdd-HHMMSS-PID"
+  std::string cluster;          // Slurm's name of the cluster; empty without Slurm
   std::string job_name;
   std::string submit_dir;             // where the job was submitted, or its --chdir; absolute, or empty
   int cpus_per_task = 0;              // 0 = not given

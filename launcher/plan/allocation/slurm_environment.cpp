@@ -137,6 +137,7 @@ Result<Allocation> allocation_from_slurm(const Environment& environment) {
     if (!end) return in_variable(std::move(end).error(), "SLURM_JOB_END_TIME");
     allocation.end_time_s = *end;
   }
+  if (const std::string* text = find(environment, "SLURM_CLUSTER_NAME")) allocation.cluster = *text;
   if (const std::string* text = find(environment, "SLURM_JOB_NAME")) allocation.job_name = *text;
   if (const std::string* text = find(environment, "SLURM_SUBMIT_DIR")) {
     if ((*text)[0] == '/') allocation.submit_dir = *text;

@@ -144,7 +144,8 @@ Result<Job> from_dir(const std::string& path) {
                                       "folder dl-ID of a job"};
   job.dir = record::JobDir(root);
   const PlanFacts plan = read_plan(job.dir, is_foreign(job));
-  if (!name_by_plan(plan, &job)) name_by_folder(name, &job);
+  // A run without Slurm is called as its folder is, which people chose, and not local-DATE-NUMBER.
+  if (!is_slurm_id(plan.job_id) || !name_by_plan(plan, &job)) name_by_folder(name, &job);
   // The comment of a job names the directory of its first dlrun.
   const std::string first = job.run > 0 ? record::split_run_dir(root).first : root;
   const bool ask = !job.local && !find_program("scontrol").empty();

@@ -35,9 +35,10 @@ struct FrameworkEntry {
   // false: it releases them just before the learner starts, for a program that sets neither (LightGBM, XGBoost);
   // another program may take one in that moment.
   bool hold_ports = true;
-  std::string probe;                       // shell command that prints the installed version, run on a node as the user
-  std::string default_version;             // must be one of versions, unless versions is empty
-  std::vector<FrameworkVersion> versions;  // empty: there are none to choose from
+  std::vector<std::string> metrics;  // expressions that find metrics in the output (common/contract/metric_patterns.h)
+  std::string probe;                 // shell command that prints the installed version, run on a node as the user
+  std::string default_version;       // must be one of versions, unless versions is empty
+  std::vector<FrameworkVersion> versions;          // empty: there are none to choose from
   std::map<std::string, std::string> environment;  // of every version; see FrameworkVersion
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/base/parse.h"
+#include "common/contract/metric_patterns.h"
 #include "common/site/toml_text.h"
 #include "frameworks/catalogue.h"
 #include "frameworks/families.h"
@@ -163,6 +164,28 @@ Status read_families(TableReader* reader, FrameworkEntry* entry) {
   return {};
 }
 
+Status read_metrics(TableReader* reader, FrameworkEntry* entry) {
+  const toml::node* node = reader->get("metrics");
+  if (node == nullptr) return {};
+  const toml::table* table = node->as_table();
+  if (table == nullptr) return reader->fault(*node, "metrics", "must be a table, headed [metrics]");
+  TableReader inner(*table, reader->file(), "metrics.");
+  if (const toml::node* patterns = inner.get("patterns")) {
+    const toml::array* list = patterns->as_array();
+    if (list == nullptr || list->size() > kMostPatterns)
+      return inner.fault(*patterns, "patterns",
+                         "must be a list of up to " + std::to_string(kMostPatterns) + " expressions");
+    for (const toml::node& item : *list) {
+      const auto value = item.value_exact<std::string>();
+      if (!value) return inner.fault(item, "patterns", "must be a list of texts");
+      if (auto expanded = expand_pattern(*value); !expanded)
+        return inner.fault(item, "patterns", expanded.error().text);
+      entry->metrics.push_back(*value);
+    }
+  }
+  return inner.refuse_others();
+}
+
 Status read_version(const toml::table& table, const std::string& file, FrameworkEntry* entry) {
   TableReader reader(table, file, "versions.");
   FrameworkVersion version;
@@ -243,6 +266,7 @@ Result<FrameworkEntry> Catalogue::parse_entry(const std::string& text, const std
     return reader.fault(*table.get("store"), "store",
                         "'" + printable(entry.store) + "' is not allowed; allowed: launcher, learner");
   }
+  DL_TRY(read_metrics(&reader, &entry));
   DL_TRY(reader.text("probe", true, &entry.probe));
   DL_TRY(reader.text("default_version", false, &entry.default_version));
   DL_TRY(read_environment(&reader, entry, &entry.environment));

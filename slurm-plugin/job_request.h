@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "common/contract/batch_range.h"
+#include "common/contract/metric_patterns.h"
 #include "common/contract/request_values.h"
 
 namespace dl {
@@ -24,6 +25,7 @@ struct JobRequest {
   std::optional<int> restarts;
   std::optional<PreflightMode> preflight;
   std::optional<std::chrono::seconds> hang_timeout;
+  std::optional<std::vector<std::string>> metrics;
   std::optional<std::string> image;
   std::optional<Placement> placement;
   std::optional<Tier> tier;

@@ -17,6 +17,7 @@ constexpr const char* kCheckpoint = "DL_CHECKPOINT";  // PATH[,every=..][,keep=.
 constexpr const char* kRestarts = "DL_RESTARTS";      // N
 constexpr const char* kPreflight = "DL_PREFLIGHT";    // off, quick, full
 constexpr const char* kHangTimeout = "DL_HANG_TIMEOUT";  // TIME
+constexpr const char* kMetrics = "DL_METRICS";           // expressions that find metrics in logs (metric_patterns.h)
 constexpr const char* kImage = "DL_IMAGE";               // PATH of a container image
 constexpr const char* kNodePlacement = "DL_PLACEMENT";   // pack, spread
 constexpr const char* kPmix = "DL_PMIX";  // which PMIx server serves MPI learners, dlrun or slurm; only set by hand

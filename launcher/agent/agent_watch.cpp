@@ -86,6 +86,7 @@ void Agent::read_metrics(const supervise::Start& start) {
       "series=" + start.series,       "log=" + start.log,
       "values=" + start.values,       "emetrics=" + start.context.log_dir + "/" + kEmetricsFile,
       "progress=" + progress_.path(), "batch=" + std::to_string(start.context.global_batch)};
+  for (const std::string& pattern : start.metrics) words.push_back("pattern=" + pattern);
   if (Status started = metrics_.start(std::move(words)); !started)
     tee_.feed("dl-agent: " + started.error().text + ": no metrics of this learner are recorded\n");
 }

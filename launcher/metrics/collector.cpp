@@ -44,6 +44,8 @@ Status Collector::open() {
           {path, position, LineFile(path, static_cast<uint64_t>(known(writer_, position)), kLongestRecord, false)});
   for (const auto& [name, there] : writer_.positions())
     if (name.compare(0, kTold.size(), kTold) == 0) told_.insert(name.substr(kTold.size()));
+  for (const std::string& pattern : options_.patterns)
+    if (Status added = patterns_.add(pattern); !added) writer_.note(added.error().text);
   usual_.epoch = known(writer_, kEpoch);
   usual_.batches = known(writer_, kBatches);
   usual_.counted = known(writer_, kCounted) - 1;
@@ -67,6 +69,14 @@ void Collector::add_from_log(std::vector<Found>* found) {
         std::remove_if(found->begin(), found->end(), [&](const Found& one) { return told_.count(name_told(one)) > 0; }),
         found->end());
   add(found);
+}
+
+// What the user has described is as he says; of such a line nothing else is guessed.
+void Collector::take_line(std::string_view line, std::vector<Found>* found) {
+  std::string note;
+  if (patterns_.empty() || !patterns_.read(line, found, &note)) usual_.read(line, found);
+  if (!note.empty()) writer_.note(note);
+  add_from_log(found);
 }
 
 void Collector::take_record(const std::string& path, std::string_view line) {
@@ -111,10 +121,7 @@ bool Collector::read_log(std::vector<std::string>* lines) {
 
 void Collector::take_log(const std::vector<std::string>& lines) {
   std::vector<Found> found;
-  for (const std::string& line : lines) {
-    usual_.read(line, &found);
-    add_from_log(&found);
-  }
+  for (const std::string& line : lines) take_line(line, &found);
   writer_.position(kLog, log_.position());
   writer_.position(kEpoch, static_cast<uint64_t>(usual_.epoch));
   writer_.position(kBatches, static_cast<uint64_t>(usual_.batches));

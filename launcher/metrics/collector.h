@@ -12,6 +12,7 @@
 
 #include "common/base/result.h"
 #include "launcher/metrics/line_file.h"
+#include "launcher/metrics/log_patterns.h"
 #include "launcher/metrics/progress_view.h"
 #include "launcher/metrics/series_writer.h"
 #include "launcher/metrics/usual_lines.h"
@@ -26,6 +27,7 @@ struct CollectorOptions {
   std::string emetrics;  // another one, where FfDL's programs write theirs; may be empty
   std::string progress;  // path of the progress page; may be empty
   int64_t batch = 0;     // samples of a train step; 0: unknown
+  std::vector<std::string> patterns{};  // expressions that find metrics in the log (log_patterns.h)
 };
 
 class Collector {
@@ -43,6 +45,7 @@ class Collector {
   void add(std::vector<Found>* found);
   // Values of a name that the learner has reported itself are not taken from its log, too.
   void add_from_log(std::vector<Found>* found);
+  void take_line(std::string_view line, std::vector<Found>* found);
   void take_record(const std::string& path, std::string_view line);
   bool read_log(std::vector<std::string>* lines);
   void take_log(const std::vector<std::string>& lines);
@@ -63,6 +66,7 @@ class Collector {
   };
   std::vector<Records> records_;
   std::set<std::string> told_;  // names that the learner reports itself
+  LogPatterns patterns_;
   UsualLines usual_;
   int64_t now_ms_ = 0;
 };

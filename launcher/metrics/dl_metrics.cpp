@@ -55,6 +55,8 @@ Result<CollectorOptions> options_of(int argc, char** argv) {
       options.values = value;
     } else if (name == "emetrics") {
       options.emetrics = value;
+    } else if (name == "pattern") {
+      options.patterns.push_back(value);
     } else if (name == "progress") {
       options.progress = value;
     } else if (name == "batch") {

@@ -26,6 +26,7 @@
 #include "common/contract/image_file.h"
 #include "common/contract/path_pattern.h"
 #include "common/process/child_process.h"
+#include "launcher/metrics/log_patterns.h"
 #include "launcher/options/machine_gpus.h"
 #include "launcher/record/job_dir.h"
 
@@ -249,6 +250,10 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
     gathered.notes.push_back(run.command.front() + " is an MPI program: started through mpirun");
   }
   DL_TRY_ASSIGN(input.request, plan::read_request(input.environment, options, input.site));
+  metrics::LogPatterns patterns;
+  for (const std::string& pattern : input.request.metrics)
+    if (Status added = patterns.add(pattern); !added)
+      return std::move(added).error().with_context(options.metrics ? "--metrics" : env::kMetrics);
   if (input.request.image) {
     const ImageName named = split_image(*input.request.image);
     const std::string path = (std::filesystem::path(input.work_dir) / named.path).lexically_normal().string();

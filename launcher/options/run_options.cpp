@@ -34,6 +34,8 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   line.option("-r,--restarts", &run.request.restarts, "Restarts after a failure, inside the allocation").form("N");
   line.option("--placement", &run.request.placement, "Ranks on nodes: block or cyclic").form("NAME");
   line.option("--preflight", &run.request.preflight, "Check the nodes first: off, quick or full").form("MODE");
+  line.option("--metrics", &run.request.metrics, "Values in the output: 'loss %{FLOAT:loss} at step %{INT:step}'")
+      .form("EXPRESSION[ || EXPRESSION]...");
   line.option("--image", &run.request.image, "Container image that the learners run in").form("PATH");
   line.option("--bind", &run.request.bind, "Learners on CPUs of their own: none, cores or numa").form("MODE");
   line.option("--job-dir", &run.job_dir, "Where events and logs go (%j: job id)").form("PATH");

@@ -261,6 +261,8 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->launcher_store = choice.entry->store == "launcher" && has_torch(*plan);
   if (choice.version != nullptr) plan->activate = choice.version->activate;
   plan->framework_environment = choice.environment();
+  plan->metrics = choice.entry->metrics;
+  plan->metrics.insert(plan->metrics.end(), input.request.metrics.begin(), input.request.metrics.end());
   plan->command = input.command;
   plan->container = input.container;
   plan->python_folder = plan->container.image.empty() ? input.python_folder : image::python_folder(plan->job_dir);

@@ -58,6 +58,7 @@ struct LaunchPlan {
   std::string framework;
   std::string version;                // may be empty
   std::string activate;               // shell words before the command, may be empty (catalogue.h)
+  std::vector<std::string> metrics;   // expressions that find metrics in the output: the entry's, then the user's
   Environment framework_environment;  // set for learners where the user left it unset
   std::vector<std::string> families;  // of environment variables; "dl" is always added first
   std::string python_folder;          // of our Python package, as learners see it; empty: unset

@@ -295,6 +295,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
     row(&out, "image", printable(plan.container.image, 400) + " (" + plan.container.runtime + ")");
   if (plan.bind != bind::BindMode::kNone) row(&out, "bound to", bind::bind_name(plan.bind));
   if (!plan.activate.empty()) row(&out, "activation", printable(plan.activate, 400));
+  for (const std::string& pattern : plan.metrics) row(&out, "metrics", printable(pattern, 400));
   if (plan.batch) row(&out, "batch", batch_text(plan));
   row(&out, "checkpoint", plan.checkpoint ? format_checkpoint(*plan.checkpoint) : "none: a stopped job begins anew");
   row(&out, "restarts", std::to_string(plan.restarts));
@@ -337,6 +338,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
     json["image"] = {{"path", container.image}, {"runtime", container.runtime}, {"binds", container.binds}};
   }
   if (plan.bind != bind::BindMode::kNone) json["bind"] = bind::bind_name(plan.bind);
+  if (!plan.metrics.empty()) json["metrics"] = plan.metrics;
   json["work_dir"] = plan.work_dir;
   json["job_dir"] = plan.job_dir;
   json["log_dir"] = log_dir(plan, facts.attempt);

@@ -65,6 +65,8 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   request.hang_timeout = site.hang_timeout;
   const auto hang = find_value(environment, env::kHangTimeout, options.hang_timeout, "--hang-timeout");
   DL_TRY(read_value(hang, parse_hang_timeout, &request.hang_timeout));
+  const auto metrics = find_value(environment, env::kMetrics, options.metrics, "--metrics");
+  DL_TRY(read_value(metrics, parse_metrics, &request.metrics));
   const auto image = find_value(environment, env::kImage, options.image, "--image");
   DL_TRY(read_value(image, parse_image, &request.image));
   const auto bind = find_value(environment, env::kBind, options.bind, "--bind");

@@ -6,9 +6,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/contract/batch_range.h"
+#include "common/contract/metric_patterns.h"
 #include "common/contract/request_values.h"
 #include "common/site/site_config.h"
 #include "launcher/bind/bind_mode.h"
@@ -29,6 +31,7 @@ struct RequestOptions {
   std::optional<std::string> placement;     // --placement: rank placement, block or cyclic
   std::optional<std::string> preflight;     // --preflight
   std::optional<std::string> hang_timeout;  // --hang-timeout
+  std::optional<std::string> metrics;       // --metrics
   std::optional<std::string> image;         // --image
   std::optional<std::string> bind;          // --bind
 };
@@ -47,6 +50,7 @@ struct Request {
   std::string placement = "block";
   PreflightMode preflight = PreflightMode::kOff;
   std::chrono::seconds hang_timeout{0};  // 0: none
+  std::vector<std::string> metrics;      // expressions that find metrics in the output (metric_patterns.h)
   std::optional<std::string> image;      // container image, as typed; absent: none
   bind::BindMode bind = bind::BindMode::kNone;
 };

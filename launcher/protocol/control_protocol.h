@@ -123,11 +123,12 @@ struct Start {
   int64_t log_look_ms = 0;     // how often to say how long the log is; 0: never
   std::string series;          // absolute path of its series of metrics; empty: none are recorded
   std::string values;          // absolute path of the file to which it reports values itself; empty: nowhere
-  int64_t gpu_look_ms = 0;     // how often to look at how much its GPUs are used; 0: never
-  int64_t hang_ms = 0;         // no progress for so long is a failure; 0: never
-  bool serves = false;         // LaunchPlan::serves(): the learner ignores SIGTERM from its start
-  std::string bind;            // bind/bind_mode.h; empty: the learner is not bound
-  bool free_ports = false;     // the learner's own ports are released before it starts
+  std::vector<std::string> metrics;  // expressions that find metrics in its output (metric_patterns.h)
+  int64_t gpu_look_ms = 0;           // how often to look at how much its GPUs are used; 0: never
+  int64_t hang_ms = 0;               // no progress for so long is a failure; 0: never
+  bool serves = false;               // LaunchPlan::serves(): the learner ignores SIGTERM from its start
+  std::string bind;                  // bind/bind_mode.h; empty: the learner is not bound
+  bool free_ports = false;           // the learner's own ports are released before it starts
   // Positions, among the GPUs that Slurm shows the agent, of those that learners see; other runs of the job have the
   // rest.
   std::vector<int> gpus;

@@ -31,7 +31,8 @@ const struct {
     {"dl-servers", &plan::RequestOptions::servers},     {"dl-gpus", &plan::RequestOptions::gpus},
     {"dl-batch", &plan::RequestOptions::batch},         {"dl-checkpoint", &plan::RequestOptions::checkpoint},
     {"dl-restarts", &plan::RequestOptions::restarts},   {"dl-hang-timeout", &plan::RequestOptions::hang_timeout},
-    {"dl-preflight", &plan::RequestOptions::preflight}, {"dl-image", &plan::RequestOptions::image},
+    {"dl-preflight", &plan::RequestOptions::preflight}, {"dl-metrics", &plan::RequestOptions::metrics},
+    {"dl-image", &plan::RequestOptions::image},
 };
 
 std::vector<std::string> dlrun_line(const RunCommand& run) {

@@ -171,6 +171,7 @@ void Supervisor::perform(const StartLearners& /*start*/) {
     if (rank == 0 && !plan().serves(rank)) {
       start.series = dir_.learner_series(attempts_, rank);
       start.values = dir_.learner_values(attempts_, rank);
+      start.metrics = plan().metrics;
     }
     start.gpu_look_ms = gpu_look_ms();
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is the work of a learner that serves

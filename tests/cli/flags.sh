@@ -74,6 +74,8 @@ done <<'END'
 --dl-checkpoint=,keep=1|--dl-checkpoint: ',keep=1' has no PATH; allowed: PATH
 --dl-restarts=many|--dl-restarts: 'many' is not a number of restarts; allowed: a whole number from 0 to 1000
 --dl-hang-timeout=soon|--dl-hang-timeout: 'soon' is not a time without progress; allowed: a TIME such as 30m, at most 365 days; 0 for none
+--dl-metrics=loss|--dl-metrics: 'loss' names no value; allowed: at least one part with a name
+--dl-metrics=%{FLAOT:loss}|--dl-metrics: '%{FLAOT:loss}' is no macro; allowed: %{FLOAT}
 --dl-preflight=some|--dl-preflight: 'some' is not a kind of check; allowed: off, quick, full
 --dl-image=|--dl-image: the value is empty; allowed: PATH
 --dl-image=docker://debian|--dl-image: 'docker://debian' is not the path of a container image; allowed: PATH

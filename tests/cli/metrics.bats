@@ -187,3 +187,22 @@ PY
   [ -s mine/evaluation-metrics.txt ]
   run -3 "$dlctl" metrics b
 }
+
+@test "expressions of --metrics find values, and so do those of a catalogue entry" {
+  printf 'summary = "ours"\nfamilies = ["ffdl"]\n[metrics]\npatterns = ["cost %%{FLOAT:cost} after %%{INT:step}"]\n' >cat/ours.toml
+  "$dlrun" -f ours --metrics 'q=(?<val_q>%{FLOAT}) || depth: %{INT:depth}' --job-dir "$PWD/a" -- sh -c 'echo "cost 0.5 after 3"; echo "q=0.25"; echo "depth: 7"' \
+    >out.txt 2>&1 || { cat out.txt >&2; false; }
+  run "$dlctl" metrics a
+  contains "$output" '^cost +train +1 +3 +0.5 '
+  contains "$output" '^q +validate +1 +- +0.25 '
+  contains "$output" '^depth +train +1 +- +7 '
+  run "$dlrun" -f ours --metrics '%{FLOAT:a' -- true
+  [ "$status" -eq 2 ]
+  contains "$output" "^dlrun: --metrics: '%{FLOAT:a' has a %{ without its }; allowed: %{FLOAT}"
+  DL_METRICS='(?<a>' run "$dlrun" -f ours -- true
+  [ "$status" -eq 2 ]
+  contains "$output" "^dlrun: DL_METRICS: '\\(\\?<a>' is not a regular expression: "
+  run "$dlrun" -f ours --metrics 'a=%{INT:a}' --dry-run -- true
+  contains "$output" '^metrics +cost %\{FLOAT:cost\} after %\{INT:step\}$'
+  contains "$output" '^metrics +a=%\{INT:a\}$'
+}

@@ -42,7 +42,7 @@ launcher/pmix           | common/base common/contract common/json launcher/proto
 launcher/agent          | common/base common/contract common/json common/process frameworks/. launcher/protocol
 launcher/runs           | common/base common/contract common/json launcher/plan launcher/record
 launcher/guard          | common/base common/contract common/process launcher/protocol launcher/record launcher/slurm_cli
-launcher/options        | common/base common/cli common/contract common/process common/site frameworks/. launcher/plan launcher/record launcher/slurm_cli
+launcher/options        | common/base common/cli common/contract common/process common/site frameworks/. launcher/metrics launcher/plan launcher/record launcher/slurm_cli
 launcher/preflight      | common/base common/cli common/contract common/json common/process launcher/options launcher/plan launcher/record launcher/slurm_cli
 launcher/submit         | common/base common/contract common/json common/process launcher/options launcher/plan
 launcher/supervise      | common/base common/contract common/json common/process common/scaling common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/logs launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/runs launcher/slurm_cli

@@ -70,7 +70,7 @@ TEST(Catalogue, MissingFolderIsEmptyAndBadFileIsRefused) {
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.error().text, folder.path() +
                                   "/x.toml:1: sumary: unknown key; allowed: default_version, environment, families, "
-                                  "hold_ports, launch, pmix, ports, "
+                                  "hold_ports, launch, metrics, pmix, ports, "
                                   "probe, store, summary, versions");
 }
 
@@ -165,6 +165,11 @@ TEST(Catalogue, BadEntriesNameFileLineAndKey) {
       {"[environment]\nA = \"%{peers}\"",
        "d/x.toml:2: environment.A: %{peer}, %{peers} and %{port} need a port held for each learner: add \"peers\" to "
        "families"},
+      {"[metrics]\npatterns = [\"a %{INT}\"]",
+       "d/x.toml:2: metrics.patterns: 'a %{INT}' names no value; allowed: at least one part with a name, such as "
+       "%{FLOAT:loss} or (?<loss>.*)"},
+      {"metrics = 1", "d/x.toml:1: metrics: must be a table, headed [metrics]"},
+      {"[metrics]\npattern = []", "d/x.toml:2: metrics.pattern: unknown key; allowed: patterns"},
       {"hold_ports = 1", "d/x.toml:1: hold_ports: must be true or false"},
       {"versions = [1]", "d/x.toml:1: versions: must be tables, each headed [[versions]]"},
       {"summary = \"a\\u0007b\"", "d/x.toml:1: summary: holds a control character; allowed: printable text"},

@@ -49,6 +49,7 @@ const Case kCases[] = {{"dl-framework", "pytorch:1.13", "py torch"},
                        {"dl-tier", "borrow", "cheap"},
                        {"dl-hang-timeout", "30m", "soon"},
                        {"dl-preflight", "full", "some"},
+                       {"dl-metrics", "loss=%{FLOAT:loss} || acc (?<acc>.*)", "loss"},
                        {"dl-placement", "spread", "heap"},
                        {"dl-image", "/images/a.sqfs", "docker://debian"}};
 

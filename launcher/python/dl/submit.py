@@ -22,7 +22,7 @@ Number = Union[int, str, "os.PathLike[str]"]
 # Keywords of dl.submit(), and the options of dlrun with the same meaning and values.
 DLRUN_OPTIONS = {
     "framework": "--framework", "learners": "--learners", "gpus": "--gpus", "servers": "--servers", "checkpoint": "--checkpoint",
-    "restarts": "--restarts", "hang_timeout": "--hang-timeout", "preflight": "--preflight", "image": "--image", "bind": "--bind",
+    "restarts": "--restarts", "hang_timeout": "--hang-timeout", "preflight": "--preflight", "metrics": "--metrics", "image": "--image", "bind": "--bind",
     "time": "--time", "partition": "--partition", "account": "--account", "qos": "--qos", "cpus_per_task": "--cpus-per-task",
     "mem": "--mem",
 }
@@ -37,8 +37,8 @@ def submit(function: Callable[..., T], *args: Any, kwargs: Optional[Dict[str, An
                  The learner imports the modules that it uses, and searches the same folders as this process.
     kwargs       keyword arguments for the function. The other keyword arguments of submit() are for the job.
     name         of the job; default: that of the function
-    learners, gpus, checkpoint, framework, time, servers, restarts, hang_timeout, preflight, image, bind, partition, account,
-    qos, cpus_per_task, mem
+    learners, gpus, checkpoint, framework, time, servers, restarts, hang_timeout, preflight, metrics, image, bind, partition,
+    account, qos, cpus_per_task, mem
                  as the options of dlrun(1): numbers or text. A relative checkpoint lies in the working directory.
     sbatch       any other options of sbatch, each as it takes them: ("--exclusive", "--dl-tier=borrow")
     python       the interpreter that learners run; default: this one. It needs cloudpickle and the same version. A path must

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions that find metrics in what learners print (--dl-metrics, and patterns of a catalogue entry), as FfDL has
+// them: regular expressions in which %{FLOAT} and other macros stand for what is tedious to write. Only their form is
+// looked at here, since Slurm's daemons read them, too; launcher/metrics/log_patterns.h compiles and matches them.
+// Pure.
+//
+//   loss %{FLOAT:loss} at step %{INT:step}
+//   validation: (?<val_accuracy>%{FLOAT}) || perplexity=%{FLOAT:ppl}
+//
+// "%{FLOAT:loss}" is a macro whose text is the value of loss, short for "(?<loss>%{FLOAT})". " || " stands between
+// several expressions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace dl {
+
+constexpr size_t kMostPatterns = 20;
+constexpr size_t kLongestPattern = 1000;  // bytes
+
+// "FLOAT, GLOG_STAMP, HEX, INT, INT_ANY, TIMESTAMP"
+std::string macro_names();
+
+// The expression without macros. kInvalid: it is empty or too long, has a macro that is not known, control characters,
+// or no name for a value: "'%{FLAOT}' is no macro; allowed: %{FLOAT}, ...".
+Result<std::string> expand_pattern(std::string_view pattern);
+
+// --dl-metrics: the expressions in it as they were written, each of which expand_pattern() accepts. kInvalid as there,
+// or if there are more than kMostPatterns.
+Result<std::vector<std::string>> parse_metrics(std::string_view text);
+
+}  // namespace dl

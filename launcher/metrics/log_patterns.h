@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics in lines that the user has described by expressions (common/contract/metric_patterns.h).
+//
+// Named parts are values: "loss" is train/loss, "val_loss" validate/loss. "step" and "iteration" are the train step.
+// An expression of a user's can take longer than the universe lasts; here it gets a number of steps for each line, and
+// one that has used them up many times is not tried again, which a note says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "launcher/metrics/found.h"
+
+namespace dl::metrics {
+
+class LogPatterns {
+ public:
+  static constexpr uint32_t kMostSteps = 100'000;  // of one expression in one line
+  static constexpr int kMostGivenUp = 100;         // lines
+  static constexpr size_t kMostMatches = 64;       // of one expression in one line
+
+  LogPatterns();
+  LogPatterns(LogPatterns&&) noexcept;
+  LogPatterns& operator=(LogPatterns&&) noexcept;
+  ~LogPatterns();
+
+  // kInvalid: it is not a regular expression: "'(?<loss>' is no regular expression: missing closing parenthesis, ...".
+  Status add(const std::string& pattern);
+  bool empty() const { return patterns_.empty(); }
+  // Adds what the line tells; an expression may match several times. True if one matched. An expression that is given
+  // up is told once, in *note.
+  bool read(std::string_view line, std::vector<Found>* found, std::string* note);
+
+ private:
+  struct Pattern;
+  std::vector<std::unique_ptr<Pattern>> patterns_;
+};
+
+}  // namespace dl::metrics

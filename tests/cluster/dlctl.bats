@@ -153,6 +153,7 @@ job = dlckpt.attach(arrays={"weights": numpy.zeros(8)})
 for step in job.steps(300):
     dl.metric(loss=attempt, step=step)
     print(f"step {step}: lr=0.5", flush=True)
+    print(f"cost <{attempt}> ({step})", flush=True)
     if attempt == 1 and step == 50:
         os.kill(os.getpid(), 9)
     # Long enough to be paused before its end.
@@ -164,7 +165,7 @@ PY
 export PYTHONPATH=$stage/share/slurm-dl/python
 dlrun -- /usr/bin/python3 \$PWD/train.py
 SH
-  job=$(submit --dl-framework=generic --dl-learners=1 --dl-restarts=1 --dl-checkpoint=ck,every=20steps train.sh)
+  job=$(submit --dl-framework=generic --dl-learners=1 --dl-restarts=1 --dl-checkpoint=ck,every=20steps --dl-metrics='cost <%{FLOAT:val_cost}> .%{INT:step}.' train.sh)
   wait_for 240 "train step 70 of the second attempt" step_reached "$job" 70
   # While it runs, what was reported is there within seconds.
   wait_for 30 "its metrics are shown" bash -c "$(declare -f dlctl on_login dl_sandbox); stage=$stage top_srcdir=$top_srcdir; dlctl metrics $job | grep -qE '^loss +train +[0-9]+ +[0-9]+ +2 '"
@@ -182,6 +183,9 @@ SH
   # What was trained between the last save and the kill was trained again.
   [ "$(loss '[.step, .attempt, .superseded] | transpose | map(select(.[2])) | length > 0 and all(.[0] <= 50 and .[1] == 1)' all.json)" = true ] || { cat all.json >&2; false; }
   [ "$(jq -c '.jobs[0].series[] | select(.name == "lr") | .step' shown.json)" = "$(jq -nc '[range(300)]')" ]
+  # The flag's expression has found the same, attempt by attempt.
+  cost=$(jq -c '.jobs[0].series[] | select(.name == "cost" and .group == "validate") | [.step, .value == .attempt]' shown.json)
+  [ "$cost" = "$(jq -nc '[[range(300)], true]')" ] || { echo "$cost" >&2; false; }
   run dlctl metrics "$job"
   assert_contains "$output" '^accuracy +test +1 +299 +0.75 '
   assert_contains "$output" "^attempt 3 began with train step $saved\$"

@@ -22,9 +22,9 @@ Number = Union[int, str, "os.PathLike[str]"]
 # Keywords of dl.submit(), and the options of dlrun with the same meaning and values.
 DLRUN_OPTIONS = {
     "framework": "--framework", "learners": "--learners", "gpus": "--gpus", "servers": "--servers", "checkpoint": "--checkpoint",
-    "restarts": "--restarts", "hang_timeout": "--hang-timeout", "preflight": "--preflight", "metrics": "--metrics", "image": "--image", "bind": "--bind",
-    "time": "--time", "partition": "--partition", "account": "--account", "qos": "--qos", "cpus_per_task": "--cpus-per-task",
-    "mem": "--mem",
+    "restarts": "--restarts", "hang_timeout": "--hang-timeout", "preflight": "--preflight", "metrics": "--metrics",
+    "image": "--image", "bind": "--bind", "time": "--time", "partition": "--partition", "account": "--account", "qos": "--qos",
+    "cpus_per_task": "--cpus-per-task", "mem": "--mem",
 }
 
 

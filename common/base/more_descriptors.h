@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Raises the limit of open files to the hard limit while this object lives: dlrun has a connection for each of its
-// agents, and the checkpoint store several for each learner. No child may be started meanwhile: it would inherit the
-// higher limit, and programs that use select() fail with descriptors above 1,024.
+// agents, and the store of torch.distributed that it hosts has several for each learner. No learner may be started
+// meanwhile: it would inherit the higher limit, and programs that use select() fail with descriptors above 1,024.
 #pragma once
 
 #include <sys/resource.h>

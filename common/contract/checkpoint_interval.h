@@ -12,9 +12,9 @@
 // higher order estimate of the optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22
 // (2006). T is the training between two checkpoints; it also holds where saves happen at train steps only.
 //
-// delta is what a save takes from training: the time the training loop is blocked, and what train steps beside it take
-// longer; not the time until the checkpoint is durable, since that passes in the background. Interruptions that were
-// announced in time (preemption, time limit, pause) lose nothing and do not count.
+// delta is the training time that a save costs: the time for which the training loop is blocked, and the time by which
+// train steps are slower during the save; not the time until the checkpoint is durable, since that passes in the
+// background. Interruptions that were announced in time (preemption, time limit, pause) lose nothing and do not count.
 #pragma once
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 
 namespace dl {
 
-// The value of the first word "KEY=VALUE" of ours in a job's whole comment, a part of `comment`; empty: there is none.
-// What stands before "dl:" is the user's text, and what follows " dir=" a path or free text: neither is looked at.
+// The value of the first word "KEY=VALUE" in our part of a job's comment, as a view into `comment`; empty if there is
+// none. Neither the user's text before "dl:" nor what follows " dir=" (a path, free text) is searched.
 std::string_view comment_word(std::string_view comment, std::string_view key);
 
 }  // namespace dl

@@ -29,7 +29,8 @@ constexpr const char* kTier = "DL_TIER";  // auto, guaranteed, borrow
 // The site's dl.toml if it is not beside slurm.conf. Users may set it; spank_dl.so sets it from its argument config=.
 constexpr const char* kConfig = "DL_CONFIG";
 
-// The environment of each learner. The agent sets these, unless the user has set them himself.
+// The environment of each learner. The agent sets these; a value that is known replaces one that is inherited
+// (frameworks/families.h).
 constexpr const char* kRank = "DL_RANK";                        // 0-based
 constexpr const char* kWorldSize = "DL_WORLD_SIZE";             // number of learners
 constexpr const char* kLocalRank = "DL_LOCAL_RANK";             // 0-based on its node

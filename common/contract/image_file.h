@@ -22,8 +22,7 @@ const char* image_form_name(ImageForm form);
 
 // Which form the image at `path` has: a directory that holds a system (it has a usr or a bin), or a file whose name
 // ends in .sqfs, .squashfs, .sqsh or .sif. One or two calls of stat(2), as the caller's user. kNotFound, kDenied or
-// kInvalid with
-// "'PATH' ...; allowed: ...".
+// kInvalid with "'PATH' ...; allowed: ...".
 Result<ImageForm> image_form(const std::string& path);
 
 }  // namespace dl

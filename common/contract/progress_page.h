@@ -45,7 +45,7 @@ struct ProgressPage {
   alignas(64) std::atomic<uint32_t> state;
   std::atomic<uint32_t> seen_seq;
   std::atomic<int64_t> step;        // c_r, or kNoStep
-  std::atomic<int64_t> saved_step;  // What saves take: the 95th percentile of the measured ones; 0 = unknown.
+  std::atomic<int64_t> saved_step;  // newest train step that this learner knows to be committed; -1: none
   // What saves take, from those measured (the 95th percentile); 0 = unknown.
   std::atomic<uint64_t> save_ms;  // until durable in the checkpoint directory
   // time until it is committed at the node-local level; 0 also if there is no such level

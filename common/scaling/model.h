@@ -5,13 +5,13 @@
 // The formula, in seconds, with n learners on k nodes, a global batch of b samples and p passes (gradient
 // accumulation):
 //
-// step = p x A + C x ceil(b / n) + x(n) x (k > 1 ? F : N)          x(n) = 2 (n - 1) / n
+//   step = p x A + C x ceil(b / n) + x(n) x (k > 1 ? F : N)          x(n) = 2 (n - 1) / n
 //
-// compute        A: the cost of a pass however few samples it has (launches, optimiser, loader); C: the cost of a
-// sample communication  N: moving the gradients once over the links of a node; F: over the network between nodes. x(n)
-// is how
-//                often a ring all-reduce moves them, from 0 for one learner to nearly 2. F >= N is not assumed: what
-//                was measured counts.
+//   A      compute: the cost of a pass, however few samples it has (launches, optimiser, loader)
+//   C      compute: the cost of a sample
+//   N, F   communication: moving the gradients once over the links of a node, or over the network between nodes.
+//          F >= N is not assumed: what was measured counts
+//   x(n)   how often a ring all-reduce moves the gradients, from 0 for one learner to nearly 2
 //
 // The formula has no overlap: a program that communicates while it computes gets a smaller N or F. It is the formula of
 // Pollux (OSDI 2021, 3.2) with gamma = 1, and with the message volume of a ring in place of its linear term.

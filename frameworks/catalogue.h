@@ -29,7 +29,7 @@ struct FrameworkEntry {
   std::vector<std::string> families;  // environment families (frameworks/families.h): "torch", "mpi", "ffdl", ...
   std::string launch = "agent";       // "agent", or "mpi": started through mpirun outside Slurm, PMIx inside
   std::string store = "learner";      // who hosts torch.distributed's store: "learner" (rank 0), or "launcher": dlrun
-  bool pmix = true;  // true: in a Slurm job its steps use PMIx; false: what the site gives every step (MpiDefault)
+  bool pmix = true;  // true: its steps in a Slurm job use PMIx; false: they use what the site's MpiDefault says
   int ports = 0;     // TCP ports that agents hold for each learner (DL_PORTS); families may need more
   // true: the agent holds the ports until the learner ends, for a program that binds with SO_REUSEADDR or SO_REUSEPORT.
   // false: it releases them just before the learner starts, for a program that sets neither (LightGBM, XGBoost);

@@ -41,7 +41,7 @@ struct Variable {
   Kind kind;
   OfJob of_job = nullptr;
   OfLearner of_learner = nullptr;
-  const char* unless;  // if the user has set this variable, the other one is left alone
+  const char* unless;  // name of another variable: if the user has set that one, this one is left alone; or nullptr
 };
 
 void add_variable(const Variable& variable, const LearnerContext& context, Environment* env);

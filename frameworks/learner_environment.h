@@ -3,16 +3,16 @@
 // plugin call it, so the printed environment and those of dlrun's and srun's learners are the same. Pure.
 //
 // The order. A later step leaves variables alone that are set already, unless it is said to replace them:
-// 1. what the learner inherits, without the variables by which dlrun and its agents find each other
-// 2. the family "dl", which tells the learner who it is: replaces
-// 3. the variables of the framework and its version in the catalogue, with placeholders filled (placeholders.h); of
-// these,
-//    the ones that differ between learners replace
-// 4. the framework's families; of these, the variables that tell the learner who it is replace (families.h)
-// 5. PYTHONPATH: the folder of slurm-dl's Python package at its end
-// 6. PYTHONUNBUFFERED=1 if the learner's output goes through a pipe to its agent: otherwise Python would keep it for
-//    minutes
-// 7. what only dlrun knows of this run (the checkpoint directory made absolute, the lease, PMIx): replaces
+//   1. what the learner inherits, without the variables by which dlrun and its agents find each other
+//   2. the family "dl", which tells the learner who it is: replaces
+//   3. the variables of the framework and its version in the catalogue, with placeholders filled (placeholders.h); of
+//      these, the ones that differ between learners replace
+//   4. the framework's families; of these, the variables that tell the learner who it is replace (families.h)
+//   5. PYTHONPATH: the folder of slurm-dl's Python package at its end
+//   6. PYTHONUNBUFFERED=1 if the learner's output goes through a pipe to its agent: otherwise Python would keep it for
+//      minutes
+//   7. what only dlrun and the agent know of this run (the checkpoint directory made absolute, the lease, PMIx, the
+//      progress page, the file of metrics): replaces
 #pragma once
 
 #include <string>

@@ -78,7 +78,8 @@ std::vector<size_t> find_unchanged(const KeptFile& kept, const std::vector<Write
 
 // unchanged: the result of find_unchanged(), without kChanged. kept_bytes: KeptFile::stored_bytes. waited: bytes
 // written since the kept file was made only because new items were not in it; the caller keeps the number from call to
-// call. The file is made anew when half of it is of no use any more, or when waiting has cost as much as that. Pure.
+// call. The file is made anew when half of it is of no use any more, or when `waited` has reached the bytes that are
+// still of use. Pure.
 std::vector<Home> choose_homes(const std::vector<WriteItem>& items, const std::vector<size_t>& unchanged,
                                uint64_t kept_bytes, const ChangeHistory& history, uint64_t* waited);
 

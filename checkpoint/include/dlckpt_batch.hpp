@@ -42,7 +42,8 @@ class Batch {
   double lr_scale(double noise = -1) const noexcept { return dlckpt_batch_lr_scale(&c_, noise); }
   bool chosen() const noexcept { return c_.chosen != 0; }
 
-  /* The train step when so many samples are left; -1: without an end. Of nonsense (0, -2): the whole batch. */
+  /* The train step if `left` samples are left; -1: training has no end. For 0 and other negative numbers it is the
+   * whole batch. */
   Batch step(std::int64_t left) const noexcept {
     Batch next = *this;
     static_cast<void>(dlckpt_batch_step(&c_, left, &next.c_));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface for a level that is not a directory: checkpoints as objects in a store such as S3. The client of a
-// store implements ObjectLevel. The functions here define, for all stores alike, what a checkpoint is there and when it
-// is committed, and let nothing damaged pass in either direction.
+// The interface for a level that is not a directory: checkpoints as objects in an object store such as S3 (in this
+// file: a store). The client of a store implements ObjectLevel. The functions here define, for all stores alike, what a
+// checkpoint is there and when it is committed, and let nothing damaged pass in either direction.
 //
 //   step-000000001200.0000000700c0ffee/r00000.h5       the files of a checkpoint, as they are in its directory
 //   step-000000001200.0000000700c0ffee/MANIFEST.json   the last one: with it the checkpoint exists
@@ -53,7 +53,7 @@ class ObjectLevel {
   virtual Status read(const std::string& key, uint64_t at, size_t size, void* buffer) = 0;
   // The size of an object in bytes. kNotFound.
   virtual Result<uint64_t> size(const std::string& key) = 0;
-  // All keys with this prefix, in any order, as of now or later: no object that was put before is missing.
+  // All keys with this prefix, in any order. No object that was put before the call is missing.
   virtual Result<std::vector<std::string>> keys(const std::string& prefix) = 0;
   // Removes an object; success also if there is none.
   virtual Status erase(const std::string& key) = 0;

@@ -21,8 +21,9 @@ namespace dl::ckpt {
 class Reader {
  public:
   // Picks the newest checkpoint that looks whole (its manifest is good, and all its files have their size), or the
-  // newest one of a train step. What the job that owns the directory removes meanwhile is no candidate: then it looks
-  // again. kNotFound names the train steps that exist; kCorrupt if no candidate is whole; kDenied, kIo, kInvalid.
+  // newest one of a train step. A checkpoint that the owning job removes meanwhile is no candidate; then the directory
+  // is listed again. kNotFound names the train steps that exist; kCorrupt if no candidate is whole; kDenied, kIo,
+  // kInvalid.
   static Result<Reader> open(Io& io, std::string dir, std::optional<int64_t> step);
 
   const CheckpointName& name() const { return picked_->manifest.name; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checkpoint directory as a whole: what is committed, how an attempt becomes committed, what is removed. Only the
-// holder of the lease may call these functions, except scan_checkpoints() and those that are about what is gone.
+// holder of the lease may call these functions, except scan_checkpoints(), is_gone(), gone_error() and error_or_gone().
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ namespace dl::ckpt {
 // The names of committed checkpoints, newest (highest generation) first. Their content is not looked at.
 Result<std::vector<CheckpointName>> scan_checkpoints(Io& io, const std::string& dir);
 
-// For those who read without the lease. Whether a checkpoint that scan_checkpoints() named is not there any more: its
-// job has retired it meanwhile, so it is not damaged, whatever could not be read of it.
+// For those who read without the lease: whether a checkpoint that scan_checkpoints() listed is gone. Its job has then
+// retired it meanwhile, and a failed read does not mean that it is damaged.
 bool is_gone(Io& io, const std::string& dir, const CheckpointName& name);
 // kNotFound: "the checkpoint of train step 5 in DIR was removed by its job meanwhile; the newest is that of train step
 // 9".
 Error gone_error(Io& io, const std::string& dir, const CheckpointName& name);
 // The error that was met while the checkpoint was read; gone_error() instead if it is gone.
 Error error_or_gone(Io& io, const std::string& dir, const CheckpointName& name, Error error);
-// How often somebody who wants the newest checkpoint looks again when all that he saw are gone.
+// How often a reader of the newest checkpoint lists the directory again if all the checkpoints that it saw are gone.
 constexpr int kLooks = 100;
 
 // A name for a new checkpoint, newer than all in the directory.

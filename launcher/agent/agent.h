@@ -27,7 +27,8 @@ namespace dl::agent {
 
 class Agent {
  public:
-  // The exit status of the agent: 0 when all was reported to dlrun (however the learner ended), 1 when dlrun was lost.
+  // How run() ended. The agent exits with 0 after kDone (all was reported to dlrun, however the learner ended), and
+  // with 1 after kLost (dlrun was lost).
   enum class End { kDone = 0, kLost = 1, kAgain };
 
   // Runs to the end. kAgain: dlrun keeps this process for the next attempt. The caller then destroys this object and

@@ -15,15 +15,15 @@
 
 namespace dl::agent {
 
-// Which of the GPUs that the agent may see are the learner's: NVML's numbers or names ("GPU-8a..."). Without
+// The learner's GPUs among those that the agent may see, by NVML's numbers or names ("GPU-8a..."). Without
 // CUDA_VISIBLE_DEVICES they are taken in order, which is right only if NVML shows exactly the job's GPUs on this node
 // (`seen`).
 struct LearnerGpus {
   std::vector<std::string> names;
   unsigned seen = 0;  // NVML must show so many; 0: any number
 };
-// visible: CUDA_VISIBLE_DEVICES of the agent, nullptr if unset. No names if the learner has no GPUs, or which it has
-// cannot be told. Pure.
+// visible: CUDA_VISIBLE_DEVICES of the agent, nullptr if unset. The result has no names if the learner has no GPUs, or
+// if it is not known which ones are its own. Pure.
 LearnerGpus gpus_of_learner(const char* visible, int local_rank, int local_learners, int gpus_per_learner);
 
 // The items at these positions of a list such as CUDA_VISIBLE_DEVICES; positions beyond its end are left out. Pure.
@@ -52,7 +52,7 @@ class GpuSampler {
   int fd() const { return reports_.get(); }
   // The newest report, in percent: the highest of all GPUs over the last kLooks looks. None: no report has come.
   std::optional<int> read();
-  // To be called when the caller has reaped this process; others than the child are ignored.
+  // To be called with each process that the caller has reaped; all but the child are ignored.
   void reaped(pid_t pid) { child_ = pid == child_ ? 0 : child_; }
   // Kills the child, and waits 0.1 s at most for its end.
   void stop();

@@ -12,7 +12,7 @@ namespace dl::agent {
 
 class HeldPort {
  public:
-  // Holds a port that is free on all addresses, IPv6 included if the machine has it.
+  // Holds a port that is free on all addresses, IPv6 included if the machine has it. Errors of socket() and bind().
   Status hold();
   // Releases it early: for a learner that binds with neither option, which fails as long as the port is held.
   void release() { fd_.reset(); }

@@ -12,9 +12,9 @@
 
 namespace dl::agent {
 
-// The environment of a learner: that of the agent without the variables that dlrun sets for agents, with the variables
-// of the families added (what the user set stays), the path of the progress page and, of learner 0, that of its file of
-// metrics.
+// The environment of a learner, composed from the agent's own as frameworks/learner_environment.h says, with the path
+// of the progress page. If the learner shares its node's GPUs with other runs of the job, the variables that list
+// visible GPUs are narrowed to its own run's. kNotFound for an unknown family.
 Result<Environment> learner_environment(const supervise::Start& start, const std::string& progress_path);
 
 // The argument vector: the command, run by sh if the framework has to be activated first.

@@ -32,7 +32,7 @@ class LogLimit {
   // one.
   using Punch = int (*)(int fd, off_t at, off_t bytes);
 
-  // limit 0: none; else at least kLeastLimit. `size`: of the log now.
+  // limit: bytes; 0: none, else at least kLeastLimit. size: bytes of the log now.
   void begin(std::string path, uint64_t limit, uint64_t size, Punch punch = nullptr);
   // To be called after each write that made the log longer.
   void grew(uint64_t bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that reads the learner's metrics (launcher/metrics, dl-metrics): a program of its own, so that neither
-// its libraries nor its end concern the agent. It ends by itself when the agent's end of a pipe is closed, also by the
-// agent's death.
+// The process that reads the learner's metrics (launcher/metrics, dl-metrics): a program of its own, so that the agent
+// need not load its libraries, and survives its crash. It ends by itself when the agent's end of a pipe is closed, also
+// when the agent dies.
 #pragma once
 
 #include <sys/types.h>
@@ -25,9 +25,9 @@ class MetricsReader {
   // words: NAME=VALUE, as dl-metrics takes them.
   Status start(std::vector<std::string> words);
   pid_t pid() const { return pid_; }  // 0: there is none
-  void close() { alive_.reset(); }    // no more will be written: it reads the rest, and ends
-  void leave() { pid_ = 0; }          // it may end later
-  // To be called when the caller has reaped this process; others are ignored.
+  void close() { alive_.reset(); }    // the learner has ended: the process reads the rest, and ends
+  void leave() { pid_ = 0; }          // the destructor does not wait for its end
+  // To be called with each process that the caller has reaped; all but this one are ignored.
   void reaped(pid_t pid);
 
  private:

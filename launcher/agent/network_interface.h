@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which network interface an address of this machine belongs to.
+// Finds the network interface that an address of this machine belongs to.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a learner was killed because memory ran out. The kernel counts the processes that it kills for that reason,
-// for each memory cgroup (v1 and v2) and for the machine. The counts are read before and after; they are never reset.
+// Finds out whether a learner was killed because memory ran out. The kernel counts the processes that it kills for that
+// reason, for each memory cgroup (v1 and v2) and for the machine, and never resets these counts. They are read before
+// the learner starts and after it has ended.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@ struct OomCounts {
   int64_t machine = -1;  // of this machine; -1 = unknown
 };
 
-// Whether a learner that ended with this exit code, or by this signal, died because memory ran out. Never if dlrun had
-// asked for its end. If the cgroup's count has risen: any failure, since a child of the learner may be the one that was
-// killed. If only the machine's has: SIGKILL alone. Pure.
+// Whether a learner that ended with this exit code, or by this signal, died because memory ran out. If the cgroup's
+// count has risen, this is true for any failure, since a child of the learner may be the one that was killed; if only
+// the machine's count has risen, it is true only for SIGKILL. It is false if dlrun had asked the learner to end. Pure.
 bool died_of_memory(int exit, int signal, bool asked, const OomCounts& before, const OomCounts& after);
 
 // The file that has the count of our memory cgroup, from the texts of /proc/self/cgroup and /proc/self/mountinfo:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The PMIx server of this node (launcher/pmix), which the agent of the node's first learner starts for each attempt. It
-// ends when the agent's end of a pipe is closed, also by the agent's death; before that, dlrun closes its connection to
-// it.
+// ends when the agent's end of a pipe is closed, also when the agent dies; before that, dlrun closes its connection to
+// the server.
 #pragma once
 
 #include <sys/types.h>
@@ -26,7 +26,7 @@ class PmixServer {
   // does nothing. Fails if its folder cannot be made or the program not be started.
   Status start(int rank);
   pid_t pid() const { return pid_; }  // 0: there is none
-  // To be called when the caller has reaped this process; others than the server are ignored.
+  // To be called with each process that the caller has reaped; all but the server are ignored.
   void reaped(pid_t pid);
 
   // Removes the folders that killed agents of this user have left on this node.

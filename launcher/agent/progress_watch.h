@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a learner makes progress, from samples that the agent takes about each second. Pure.
+// Decides whether a learner makes progress, from samples that the agent takes about each second. Pure.
 //
 // What counts as progress: if the learner uses the checkpoint library, its train steps and saves; if not, output to its
 // log; if it has never written anything, the CPU time of its processes. With the library, the first train step, what
@@ -22,7 +22,7 @@ struct ProgressSample {
 class ProgressWatch {
  public:
   static constexpr int64_t kSlowFactor = 10;
-  static constexpr int64_t kBusyMs = 20;  // so much more CPU time counts as progress
+  static constexpr int64_t kBusyMs = 20;  // this much more CPU time counts as progress
 
   explicit ProgressWatch(int64_t limit_ms = 0) : limit_ms_(limit_ms) {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which user, and which process, has opened the socket of a TCP connection on this node, from /proc/net/tcp and tcp6
-// (proc(5)).
+// Finds out which user, and which process, has opened the socket of a TCP connection on this node, from /proc/net/tcp
+// and tcp6 (proc(5)).
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ struct SocketOwner {
   bool operator==(const SocketOwner& other) const { return uid == other.uid && inode == other.inode; }
 };
 
-// From the text of /proc/net/tcp or tcp6; none if the connection is not in it. Pure.
+// The owner by the text of /proc/net/tcp or tcp6; none if the connection is not in it. Pure.
 std::optional<SocketOwner> owner_in(const std::string& table, const Socket& socket);
 // The user id; none if this node has no such connection (any more).
 std::optional<unsigned> socket_owner(const Socket& socket);

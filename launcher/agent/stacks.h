@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a learner that makes no progress is doing: the threads of its processes as the kernel shows them, and their
+// Shows what a learner that makes no progress is doing: the threads of its processes as the kernel sees them, and their
 // stacks if gdb or py-spy is installed. No signal is sent to the learner: it may catch signals, or hang in a handler.
 #pragma once
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun --bind: whether and how learners are bound to CPUs. Only the modes and their names; does not use hwloc.
+// dlrun --bind: whether and how learners are bound to CPUs. This file has only the modes and their names, and does not
+// use hwloc.
 #pragma once
 
 #include <string_view>

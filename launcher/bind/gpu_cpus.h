@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which CPUs are nearest to GPUs, from NVIDIA's management library (NVML).
+// Finds the CPUs nearest to GPUs, through NVIDIA's management library (NVML).
 #pragma once
 
 #include <string>

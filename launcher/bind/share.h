@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which CPUs of its node a learner gets. Pure: decided from an hwloc topology, which may be synthetic.
+// Decides which CPUs of its node a learner gets. Pure: it works on an hwloc topology, which may be synthetic.
 #pragma once
 
 #include <hwloc.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which gradients are averaged together, and when. Pure; the same on all ranks.
+// Decides which gradients are averaged together, and when. Pure; the answer is the same on all ranks.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace dl::learner {
 
 constexpr size_t kDefaultBucketBytes = size_t{25} << 20;  // the default of PyTorch's DistributedDataParallel
 
-// The parameters first to first + parameters - 1, with so many elements together.
+// The parameters first to first + parameters - 1, which have `elements` elements together.
 struct Bucket {
   size_t first = 0;
   size_t parameters = 0;
@@ -23,7 +23,7 @@ struct Bucket {
 Result<std::vector<Bucket>> plan_buckets(const std::vector<size_t>& counts, size_t element_bytes, size_t limit_bytes);
 
 // Tells which bucket may start. Gradients get ready in any order, which differs between ranks; buckets start in the
-// order of the plan on all ranks, which would otherwise wait for one another in different operations.
+// order of the plan on all ranks. Otherwise ranks would wait for one another in different operations.
 class BucketQueue {
  public:
   BucketQueue(std::vector<Bucket> buckets, size_t parameters);

@@ -12,7 +12,7 @@ namespace dl::learner {
 
 class Buckets {
  public:
-  // plan: made by plan_buckets() from counts. group: used by this object alone, so that its operations mix with no
+  // plan: made by plan_buckets() from counts. group: used by this object alone, so that its operations do not mix with
   // others. timeout_s: for the backend for memory of GPUs, which is opened over the group when the first bucket there
   // is started.
   Buckets(std::unique_ptr<Backend> group, int dtype, std::vector<size_t> counts, std::vector<Bucket> plan,

@@ -6,7 +6,7 @@
 //   asynchronous  each gradient is applied as it comes; a pull never waits
 //   bounded       as asynchronous, but a pull waits while the learner is more than `staleness` steps ahead of the
 //                 slowest; 0: all stay within the same train step
-// Learners that have left are not waited for any more.
+// Nothing waits for learners that have left.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class Consistency {
     bool left = false;
   };
   Status known(int learner) const;
-  int64_t slowest() const;  // clock among those that have not left; the largest number if all have
+  int64_t slowest() const;  // smallest clock of the learners that have not left; INT64_MAX if all have
   bool round_complete();
 
   int mode_;

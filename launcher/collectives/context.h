@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An opened world: what is behind a dllearner_ctx.
+// The object behind a dllearner_ctx: an opened world.
 #pragma once
 
 #include <memory>

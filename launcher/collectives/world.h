@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds rank and size of this process from its environment. A pure decision, before MPI is used.
+// Finds rank and size of this process from its environment. Pure; it decides before MPI is used.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct WorldPlan {
   bool use_mpi = false;  // false: a world of one, without MPI
   int rank = 0;
   int size = 1;
-  int servers = 0;  // so many of the last ranks are servers
+  int servers = 0;  // the last `servers` ranks are parameter servers
   double timeout_s = 600;
 };
 

@@ -361,15 +361,15 @@ typedef struct dl_metric_value {
 #define DL_METRIC_NO_STEP (-1)
 
 /* dl_metric: reports values of this moment, as one record of JSON that is appended to the file that DL_METRICS_FILE
- * names. dlrun sets it for learner 0 alone; where it is not set, outside of a job and in other learners, nothing is
- * written and the call succeeds. So it is where RANK or LOCAL_RANK is not 0, as in workers that learner 0 starts. Only
- * a regular file is written to, no link. One write takes as long as the file system takes. When writing has held up
- * the program by 2 s, and then by a twentieth of its time, further records are left out, which the next one says. A
- * file takes 256 MiB.
+ * names. dlrun sets that variable for learner 0 alone. Where it is not set (outside of a job, in other learners), or
+ * where RANK or LOCAL_RANK is not 0 (in workers that learner 0 starts), nothing is written and the call succeeds. The
+ * file must be a regular one, not a link. The call takes as long as the file system needs for one write. Once writes
+ * have taken more than 2 s plus a twentieth of the time since the first record, further records are left out, and the
+ * next record that is written says how many. A file holds at most 256 MiB.
  *   values   count of them, 1 or more; borrowed until the call returns
- *   step     the train step that they belong to, 0 to 10^12; a resumed job's step counts on. DL_METRIC_NO_STEP: the one
- *            that libdlckpt has announced when the value is read, half a second later or more, if the program uses it,
- *            else none
+ *   step     the train step that they belong to, 0 to 10^12; a resumed job goes on counting. DL_METRIC_NO_STEP: none;
+ *            in a program that uses libdlckpt, the train step at the time when dlrun reads the record, half a second
+ *            later or more
  *   group    what they were measured on
  *   Errors   INVALID (also if the values take more than 64 KiB as a record), IO (nothing, or a part, was written, or
  *            the file is full; training can go on), MEMORY

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How dlctl, run by root, handles what users control: job directories, logs, control files, and the connection that a
 // control file names. Root uses none of these with its own rights; it takes the rights of the job's user first. For
-// callers other than root, nothing here changes anything.
+// callers other than root these functions change nothing.
 #pragma once
 
 #include <sys/types.h>

@@ -32,8 +32,9 @@ struct Job {
 // "12", and "12_3" of an array. Pure.
 bool is_slurm_id(const std::string& text);
 
-// Takes the job's id, and which dlrun of the job it is, from the plan in its directory, job->dir, if the plan names
-// this directory as its own: --job-dir and job_dir of dl.toml may give it any name. False, and nothing changed, if not.
+// Sets job->id, job->local and job->run from `plan`, the plan in job->dir, if the plan names that directory as its own.
+// (The directory's name tells less: --job-dir and job_dir of dl.toml may give it any name.) Else returns false and
+// changes nothing.
 bool name_by_plan(const PlanFacts& plan, Job* job);
 
 // `reference`: a job id, "local-...", or the path of a job directory. `dir`: --dir, or empty. A Slurm job is looked for
@@ -46,13 +47,15 @@ Result<Job> find_job(const std::string& reference, const std::string& dir);
 // kInvalid if the reference names a single dlrun of a job ("12.2", or its directory).
 Result<std::vector<Job>> find_jobs(const std::string& reference, const std::string& dir);
 
-// The same, but returns each dlrun of a job that has several. "12.2", or its directory, names one dlrun.
+// The same, but find_runs() returns each dlrun of a job that has several. "12.2", or its directory, names one dlrun.
+// find_run() gives kInvalid, with their names, if there are several.
 Result<std::vector<Job>> find_runs(const std::string& reference, const std::string& dir);
 Result<Job> find_run(const std::string& reference, const std::string& dir);
 // The dlruns of a job, at most 1000; the job itself if it has only one. Reads the folder with the rights of the job's
 // user.
 std::vector<Job> runs_of(const Job& job);
-// The job of a directory as the single dlrun that wrote there. If the job has several dlruns, the first gets number 1.
+// Returns the dlrun that wrote job.dir: if the job has several dlruns, with its number (1 for the first); else the job
+// itself.
 Job numbered(const Job& job);
 
 // Makes a Job of a record that Slurm has just listed, and looks for its directory.

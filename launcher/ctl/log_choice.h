@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lines of which logs `dlctl logs` shows, as people type it. Pure, but for the local time zone.
+// Parses what people type to choose logs and lines for `dlctl logs`. Pure, but for the local time zone.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class Ranks {
 // "@1790000000".
 Result<int64_t> parse_moment(const std::string& text, int64_t now_ms);
 
-// Which of `attempts` (ascending) may have lines between the two moments. begins: when each of them began, where that
-// is known. An attempt lasts until the next one begins.
+// Which of `attempts` (ascending) may have lines between the two moments. begins: the time at which each of them began
+// (milliseconds since the epoch), where it is known. An attempt lasts until the next one begins.
 std::vector<int> attempts_between(const std::vector<int>& attempts, const std::map<int, int64_t>& begins,
                                   std::optional<int64_t> since_ms, std::optional<int64_t> until_ms);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which logs a job directory has.
+// Lists the logs and the series of metrics that a job directory has.
 #pragma once
 
 #include <string>

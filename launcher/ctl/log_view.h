@@ -50,9 +50,9 @@ class AttemptLogs {
 
   int number() const { return number_; }
   bool empty() const { return merger_->empty(); }
-  // Opens the logs that are there, from where the choice wants them.
+  // Opens the logs that exist, each at the place where the choice begins.
   Status open();
-  // Opens logs that have appeared since, from their beginning.
+  // Opens logs that have appeared since open(), from their beginning.
   void open_new();
   // Prints what is new, in whole lines. True if there was anything.
   Result<bool> print_new();

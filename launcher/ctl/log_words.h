@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a line of a log says: whether an expression of the user's matches it, and whether it reports an error. Lines are
-// hostile: NULs, bytes that are no UTF-8, a megabyte without a newline.
+// Tells whether a line of a log matches an expression of the user's, and whether it reports an error. Lines are
+// hostile: they may have NULs, bytes that are not UTF-8, or a megabyte without a newline.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace dl::ctl {
 
-// A regular expression as Perl has them (PCRE2). What one match may cost is limited.
+// A regular expression in Perl's syntax (PCRE2). The steps of one match are limited.
 class Expression {
  public:
-  // kInvalid, with the place, if it is none.
+  // kInvalid, with the place of the fault, if `text` is not an expression.
   static Result<Expression> compile(const std::string& text);
-  // False, too, if the match would cost too much.
+  // Also false if the match would take too many steps.
   bool matches(const std::string& line);
-  // Lines for which that was so.
+  // Number of lines whose match was given up because it would take too many steps.
   int64_t given_up() const { return given_up_; }
 
  private:

@@ -15,14 +15,14 @@ namespace dl::ctl {
 
 struct JobCurve {
   int rank = 0;
-  std::string group, name;                  // of the learner's program: hostile
+  std::string group, name;                  // chosen by the learner's program: hostile
   std::vector<metrics::CurvePoint> points;  // in order of attempts
 };
 
 struct MetricsAttempt {
   int attempt = 0;
   int64_t time_ms = 0;          // when it began; 0: unknown
-  std::optional<int64_t> step;  // that its learners began with
+  std::optional<int64_t> step;  // train step with which its learners began; none: unknown
 };
 
 struct JobMetrics {
@@ -32,15 +32,16 @@ struct JobMetrics {
   std::vector<std::string> notes;  // what is missing, and why: hostile, too
 };
 
-// Which curves are wanted; empty: all. Names may have * and ?.
+// Which curves are wanted; an empty member allows all. `name` and `group` may have * and ?.
 struct MetricsChoice {
   std::string name, group;
   std::optional<int> rank;
-  bool superseded = false;  // with the points that a later attempt has superseded
+  bool superseded = false;  // also show points that a later attempt has superseded
 };
 bool wants(const MetricsChoice& choice, const JobCurve& curve);
 
-// Damaged files cost their own content, which is noted. Call act_as_owner() before.
+// Reads the metrics of all attempts. What is in a damaged file is missing, and a note says so. Call act_as_owner()
+// before.
 Result<JobMetrics> read_metrics(const Job& job, const MetricsChoice& choice);
 
 }  // namespace dl::ctl

@@ -9,8 +9,9 @@
 
 namespace dl::ctl {
 
-// One row for each curve: how many points it has, the last value, the lowest and the highest; below it what each
-// attempt began with, and what is missing. superseded: they are counted, too.
+// One row for each curve: how many points it has, the last value, the lowest and the highest; below the rows the train
+// step that each attempt began with, and what is missing. superseded: here and below, points that a later attempt has
+// superseded count, too.
 std::string metrics_table(const std::vector<JobMetrics>& jobs, bool superseded);
 // One line for each point.
 std::string metrics_csv(const std::vector<JobMetrics>& jobs, bool superseded);

@@ -19,7 +19,7 @@ struct OldJob {
   JobView view;
   bool ended = false;                  // not in Slurm's queue, no dlrun, not paused (or paused, but gone from Slurm)
   std::string still;                   // why it has not ended: "Slurm has it: RUNNING", "it is paused"; or empty
-  std::string unsure;                  // why it is known from its record alone, so that it is kept; or empty
+  std::string unsure;                  // why only its own record tells that it has ended, so that it is kept; or empty
   int64_t began_ms = 0, ended_ms = 0;  // Unix time; 0: not known
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launch plan in a job directory tells of its job.
+// Reads from the launch plan in a job directory what dlctl needs to know of the job.
 #pragma once
 
 #include <string>
@@ -26,8 +26,8 @@ PlanFacts read_plan(const record::JobDir& dir, bool foreign);
 // Whether both paths lead to one folder, perhaps through links. False if one is empty.
 bool is_same_folder(const std::string& a, const std::string& b);
 
-// Whether the job is of another cluster than `ours`, so that the Slurm here knows nothing of it: its number is that of
-// another job here, and that it is not known here does not mean that it is gone. False if one of them is not known.
+// Whether the job belongs to another cluster than `ours`. The Slurm here then says nothing about it: a job with the
+// same id is another job, and an unknown id does not mean that the job is gone. False if either cluster is not known.
 bool is_of_other_cluster(const PlanFacts& plan, const std::string& ours);
 
 }  // namespace dl::ctl

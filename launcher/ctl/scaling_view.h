@@ -19,15 +19,15 @@ struct ScalingRow {
   scaling::Prediction prediction;
   double efficiency = 1;  // what a sample of this batch is worth, against one of the smallest batch
   double goodput() const { return prediction.samples_per_s * efficiency; }
-  double speed_up = 1;  // of goodput, against one learner, or against the fewest that the job may have
-  bool now = false;     // what the job runs at
+  double speed_up = 1;  // goodput against that of base_learners
+  bool now = false;     // the size at which the job runs now
 };
 
 struct ScalingView {
   record::ScalingRecord record;
   scaling::Model model;
   std::vector<ScalingRow> rows;  // from few learners to many
-  int base_learners = 1;         // of a speed-up of 1
+  int base_learners = 1;         // learners with a speed-up of 1: one, or the fewest that the job may have
   std::optional<int> probe;      // learners whose measurement would improve the model most
   bool counts_samples() const { return !record.batch.empty(); }
 };

@@ -5,8 +5,8 @@
 // held, else PENDING. While it runs, its record decides, if the record is of this start of the job. After that:
 //
 //   newest state recorded         Slurm says CANCELLED    Slurm says anything else    Slurm does not know the job
-//   none, or dlrun's last word    CANCELLED               what Slurm says             FAILED: dlrun was killed
-//     is missing (PROCESSING...)
+//   none, or one in which dlrun   CANCELLED               what Slurm says             FAILED: dlrun was killed
+//     runs (PROCESSING...)
 //   PENDING (put back)            CANCELLED               what Slurm says             CANCELLED, most likely
 //   HALTED (paused, held)         CANCELLED               what Slurm says             HALTED
 //   FAILED in this start          FAILED                  FAILED                      FAILED

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Slurm's commands print, for dlctl's commands that compare Slurm with dl.toml.
+// Gets the output of Slurm's commands, for subcommands of dlctl that compare Slurm with dl.toml.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,9 @@
 
 namespace dl::ctl {
 
-// Runs a command of Slurm's, such as {"scontrol", "show", "config"}, and returns what it prints, up to 64 MiB: in
-// plain letters, and with whole lists of nodes. kIo: it failed, with the first line of what it said.
+// Runs a command of Slurm's, such as {"scontrol", "show", "config"}, and returns its output, at most 64 MiB. The
+// command runs in the locale C.UTF-8 and does not abbreviate lists of nodes. Blocks. kIo, with the first line of its
+// message, if it fails; kTimeout after `limit`; kNotFound.
 Result<std::string> slurm_output(const std::vector<std::string>& command,
                                  std::chrono::seconds limit = std::chrono::seconds(60));
 

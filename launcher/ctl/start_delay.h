@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a released job may start: `dlctl resume` decides by this.
+// Decides when a released job may start, for `dlctl resume`.
 #pragma once
 
 #include <chrono>

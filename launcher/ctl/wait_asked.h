@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a waiting job asks for, from `scontrol show job`. Pure.
+// Reads from `scontrol show job` what a waiting job asks for. Pure.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Asked {
   std::string partition;
 };
 
-// Of a range (NumNodes=4-7) the least.
+// Of a range (NumNodes=4-7) the lower end counts.
 Asked asked_of(const slurm_cli::JobText& job);
 
 }  // namespace dl::ctl

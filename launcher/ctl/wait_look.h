@@ -7,8 +7,8 @@
 
 namespace dl::ctl {
 
-// For an array with several records: the first that waits, else the first. kNotFound if Slurm does not know the job.
-// What cannot be asked (sprio without priority/multifactor, limits without slurmdbd) stays empty. Blocks.
+// Of an array with several records it looks at the first that waits, else at the first. kNotFound if Slurm does not
+// know the job. What cannot be asked (sprio without priority/multifactor, limits without slurmdbd) stays empty. Blocks.
 Result<WaitTexts> look_at_wait(const std::string& job_id);
 
 }  // namespace dl::ctl

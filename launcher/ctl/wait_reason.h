@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE table of the reasons for which Slurm lets a job wait, in words, for all versions from 22.05 to 26.05. Pure.
+// The table that explains in words each reason for which Slurm lets a job wait, in all versions from 22.05 to 26.05.
+// Pure.
 //
 // About 60 reasons have a row. Slurm composes about 200 more, those of limits, from parts, which are parsed here:
 // QOSMaxGRESPerUser is a QOS's Max limit on GRES per user.

@@ -15,10 +15,10 @@ class BackgroundCompression {
   BackgroundCompression& operator=(const BackgroundCompression&) = delete;
   ~BackgroundCompression() { stop(); }
 
-  // compress_attempts(logs, last), once what was begun before is done. What fails stays as it is: the logs are complete
-  // either way.
+  // Starts compress_attempts(logs, last), after waiting for an earlier call to end. A log that cannot be compressed
+  // stays as it is, so all logs remain complete.
   void begin(const std::string& logs, int last);
-  // Returns within the time that a frame takes; a log that is half done stays as it was.
+  // Ends the thread, within the time that one frame takes. A log that is half compressed stays as it was.
   void stop();
 
  private:

@@ -9,13 +9,14 @@
 
 namespace dl::logs {
 
-// Replaces `path` by path.zst (frames.h): written beside it, made durable, renamed, and only then is the log removed,
-// so that it is there at any moment whatever kills this process. Does nothing where the log is smaller than 64 KiB or
-// not a regular file. The time of its last change and its mode are kept. kNoSpace, kDenied, kIo, and kBusy once *stop
-// is true: the log is as it was.
+// Replaces `path` by path.zst (frames.h): the new file is written beside it, made durable and renamed, and only then is
+// the log removed. So the log exists at any moment, even if this process is killed. Does nothing where the log is
+// smaller than 64 KiB or not a regular file. The time of its last change and its mode are kept. kNoSpace, kDenied, kIo,
+// and kBusy once *stop is true; after an error the log is as it was.
 Status compress_log(const std::string& path, const std::atomic<bool>* stop = nullptr);
 
-// The logs of all attempts up to `last` of this folder ("…/logs"). Goes on after a failure; the first one is returned.
+// Compresses the logs of all attempts up to `last` in this folder ("…/logs"). Goes on after a failure, and returns the
+// first one.
 Status compress_attempts(const std::string& logs, int last, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace dl::logs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of many learners in one order, where those that several learners wrote alike are shown once: "[0-1023] epoch
-// 1". Pure.
+// Merges lines of many learners into one sequence, in which a line that several learners wrote alike is shown once:
+// "[0-1023] epoch 1". Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace dl::logs {
 
 // A learner's lines that were read and not shown yet, oldest first. The first `due` of them are to be shown now; those
-// behind them are of a later time, and are taken now only where another learner's line is the same.
+// behind them are of a later time, and are shown now only together with the same line of another learner.
 struct Waiting {
   int rank = 0;
   std::deque<std::string> lines;
@@ -22,8 +22,8 @@ struct Waiting {
 // `ranks`, ascending, have all written this line.
 using ShowLine = std::function<void(const std::vector<int>& ranks, const std::string& line)>;
 
-// Shows all that is due and removes it; each learner's lines keep their order. `alike` false: each line by itself.
-// `learners` is sorted by rank. Takes time in proportion to the lines that wait.
+// Shows all that is due and removes it; each learner's lines keep their order. `alike`: false shows each line by
+// itself. `learners` is sorted by rank. Takes time in proportion to the lines that wait.
 void show_due(std::vector<Waiting>* learners, bool alike, const ShowLine& show);
 
 // {0, 1, 2, 7} -> "0-2,7"

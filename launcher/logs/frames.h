@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a compressed log is built: zstd frames of 1 MiB of the log each, and a seek table at the end, as zstd's "seekable
-// format" has it (github.com/facebook/zstd, contrib/seekable_format). zstd and zstdcat read such a file as any other;
-// with the table a reader goes to any place at once. Pure.
+// The form of a compressed log: zstd frames that each hold 1 MiB of the log, and a seek table at the end, as in zstd's
+// "seekable format" (github.com/facebook/zstd, contrib/seekable_format). zstd and zstdcat read such a file as any
+// other; with the table a reader goes to any place at once. Pure.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,10 @@ struct FrameSize {
 
 // The whole table: what stands behind the last frame.
 std::string format_seek_table(const std::vector<FrameSize>& frames);
-// From the last kSeekFooter bytes of a file of this size: how many bytes at its end are the table. Nothing if it has
-// none.
+// Returns how many bytes at the end of a file are the table. footer: the last kSeekFooter bytes of the file. None if it
+// has no table.
 std::optional<size_t> seek_table_bytes(std::string_view footer, uint64_t file_size);
-// Nothing if it is no table that format_seek_table() could have written.
+// None if `table` is not one that format_seek_table() could have written.
 std::optional<std::vector<FrameSize>> parse_seek_table(std::string_view table);
 
 }  // namespace dl::logs

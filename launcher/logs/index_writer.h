@@ -14,11 +14,12 @@ namespace dl::logs {
 
 class IndexWriter {
  public:
-  // The file is made with the first call of append(), and replaced if it exists. `most_bytes`: thinned beyond that.
+  // The first call of append() makes the file, and replaces one that exists. A file of more than `most_bytes` is
+  // thinned (thin_index()).
   IndexWriter(std::string path, int64_t base_ms, uint64_t most_bytes = kMostIndexBytes);
 
   // Times that fall behind the newest one that was written are raised to it: a clock that was set back does not
-  // disorder the index. On an error nothing of these marks is in the file, and the next call goes on.
+  // disorder the index. On an error the file has none of these marks, and the next call continues without them.
   Status append(const std::vector<Mark>& marks);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One log, line by line, from any place, also while it grows. With `keep_open` false the file is opened for each read
-// and closed again, so that ten thousand logs need no ten thousand descriptors.
+// Reads one log line by line, from any place, also while it grows. With `keep_open` false the file is opened for each
+// read and closed again, so that ten thousand logs do not need ten thousand descriptors.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ constexpr size_t kMostLine = 1 << 20;  // a longer line is given in parts of thi
 
 class LineReader {
  public:
-  // From the first line that begins at or after `begin`.
+  // Begins with the first line that begins at or after the byte `begin`.
   LineReader(std::string root, std::string relative, uint64_t begin, bool keep_open);
 
-  // Appends the lines that begin before `end`, until some `most` bytes are read. True when none is left for now: all of
-  // them are given, or this is the end of the log. What is appended to the log later is given by later calls.
+  // Appends to *lines the lines that begin before `end`, until about `most` bytes are read. True if no line is left for
+  // now: all of them were given, or the log ends here. Later calls give what is appended to the log later.
   Result<bool> read(uint64_t end, size_t most, std::deque<std::string>* lines);
-  // The last line, if it has no newline yet; empties it.
+  // Takes out the last line if it has no newline yet; else empty.
   std::string take_rest();
-  uint64_t offset() const { return at_; }  // of the first byte that belongs to no line that was given
-  bool at_end() const { return at_end_; }  // the last call came to the end of the log
+  uint64_t offset() const { return at_; }  // of the first byte behind the lines that were given
+  bool at_end() const { return at_end_; }  // the last read() reached the end of the log
 
  private:
   Result<std::shared_ptr<LogFile>> file();
@@ -42,7 +42,7 @@ class LineReader {
   std::shared_ptr<LogFile> open_;
 };
 
-// Where the last `count` lines begin that lie before `end`, or before the end of the log; an unfinished last line
+// Returns the offset of the last `count` lines before `end`, or before the end of the log; an unfinished last line
 // counts as one. Looks back at most 64 MiB.
 Result<uint64_t> tail_begin(LogFile* file, uint64_t count, uint64_t end = UINT64_MAX);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One learner's log, for reading at any place: the file as the agent wrote it, or what became of it when it was
-// compressed (compress.h). Offsets are those of the bytes that the learner wrote, in both cases. No link below the job
-// directory is followed, and nothing but a regular file is opened, since root reads logs of users.
+// Reads one learner's log at any place: the file that the agent wrote, or the compressed file that has replaced it
+// (compress.h). In both cases offsets count the bytes that the learner wrote. No link below the job directory is
+// followed, and nothing but a regular file is opened, since root reads logs of users.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class LogFile {
   Result<uint64_t> size() const;
   int64_t changed_ms() const { return changed_ms_; }  // last change when it was opened, since the epoch
 
-  // Reads at most `most` bytes at `offset` into *to, which is overwritten; empty at the end. A place that the agent has
-  // dropped (log_limit.h there) is passed over: *offset becomes that of the first byte that was read.
+  // Reads at most `most` bytes at `offset` into *to, which is overwritten; empty at the end. A part that the agent has
+  // dropped (launcher/agent/log_limit.h) is skipped: *offset becomes that of the first byte that was read.
   Status read(uint64_t* offset, size_t most, std::string* to);
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time index of an attempt's logs, logs/attempt-A/index.bin: how long each learner's log was at which time. With it
-// a place in 100 GB of logs is found by time without reading them. dlrun alone writes it (log_times.h of supervise);
-// readers take any prefix of it, since the newest entry may be torn. Pure.
+// a place in 100 GB of logs is found by time without reading them. dlrun alone writes it
+// (launcher/supervise/log_times.h); readers accept an incomplete last entry. Pure.
 //
 // Little-endian. Header, 16 bytes: "DLLOGIX1", then int64 base, milliseconds since the epoch. Each entry, 16 bytes:
 // uint32 time in tenths of a second since the base, uint32 rank, uint64 bytes of its log that were written by then.
-// Times never fall. Where the bytes of a rank fall, its log was begun anew: what came before counts no more.
+// Times never fall. If the bytes of a rank fall, its log was begun anew, and the earlier entries of that rank are void.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ constexpr uint64_t kMostIndexBytes = 64 << 20;  // at this size the writer thins
 constexpr int64_t kTimeUnitMs = 100;
 constexpr int kMostRank = 1'000'000;
 
-// How often the agent of each of so many learners tells how long its log is.
+// How often each agent reports the length of its log, in a job with this number of learners.
 constexpr int64_t index_interval_ms(size_t learners) {
   return learners <= 64 ? 1000 : 10'000;
 }
@@ -37,7 +37,7 @@ struct Mark {
 };
 
 std::string index_header(int64_t base_ms);
-// Times before the base count as the base; times 13 years after it and later are cut to that.
+// A time before the base counts as the base; one more than 13 years after it counts as 13 years after it.
 std::string index_entry(int64_t base_ms, const Mark& mark);
 
 class LogIndex {
@@ -52,12 +52,13 @@ class LogIndex {
   bool estimated() const { return estimated_; }  // assume() was needed
   bool empty() const { return by_rank_.empty(); }
   bool knows(int rank) const { return static_cast<size_t>(rank) < by_rank_.size() && !of(rank).empty(); }
-  // Where to begin to read this log for all that was written at or after the time: at most one interval of the index
+  // The offset from which to read to get all that was written at or after this time: at most one interval of the index
   // too early. 0 if nothing is known of the rank.
   uint64_t offset_at(int rank, int64_t time_ms) const;
-  // Where to end: all that was written until then lies before it. UINT64_MAX if the index ends earlier.
+  // The offset up to which to read to get all that was written until this time. UINT64_MAX if the index ends earlier.
   uint64_t end_at(int rank, int64_t time_ms) const;
-  // When the byte at `offset` had been written: the time of the first entry beyond it. INT64_MAX: after the last one.
+  // When the byte at `offset` had been written: the time of the first entry beyond it. INT64_MAX if the byte lies
+  // behind the last entry.
   int64_t time_of(int rank, uint64_t offset) const;
   // Times of the first and the last entry; 0 if empty.
   int64_t first_ms() const;
@@ -76,8 +77,8 @@ class LogIndex {
   std::vector<std::vector<Point>> by_rank_;
 };
 
-// Of an index's bytes: the same with every second entry of each rank, the newest of each always. What is no index
-// becomes an empty text.
+// Returns the index without every second entry of each rank; the newest entry of each rank stays. Empty if `bytes` is
+// not an index.
 std::string thin_index(std::string_view bytes);
 
 }  // namespace dl::logs

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the logs of several learners of one attempt in order of time, as the index knows it, also while they grow.
+// Reads the logs of several learners of one attempt, in the order of time that the index gives, also while the logs
+// grow.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time index of an attempt as readers need it: what dlrun wrote, and estimates for logs of which it knows nothing.
+// Reads the time index of an attempt, and estimates times for the logs that it lacks.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace dl::logs {
 
-// Never fails. Of each of `ranks` that the index of this attempt below the job directory `root` does not know (it is
-// lost or damaged, or an older dlrun wrote none), the log is taken to have grown evenly from `begin_ms`, when the
-// attempt began (0: unknown), to its last change. Logs that cannot be read are left out.
+// Never fails. root: the job directory. A rank may be missing in the index: it is lost or damaged, or an older dlrun
+// wrote none. Its log is then taken to have grown evenly from `begin_ms`, when the attempt began (since the epoch; 0:
+// unknown), to its last change. Logs that cannot be read are left out.
 LogIndex read_index(const std::string& root, int attempt, const std::vector<int>& ranks, int64_t begin_ms);
 
 }  // namespace dl::logs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what one learner tells of its metrics, and writes it as series (series.h). It is a process of its own,
-// dl-metrics, which the learner's agent starts beside it: it stands in nobody's way, and its end costs nothing else.
+// Reads the metrics that one learner reports or prints, and writes them as series (series.h). This runs in a process of
+// its own, dl-metrics, which the learner's agent starts: it delays nobody, and its crash affects nothing else.
 #pragma once
 
 #include <cstdint>
@@ -38,12 +38,12 @@ class Collector {
   bool look(int64_t now_ms);
   // The learner has ended: reads the rest, until `deadline_ms` (awake_ms()) at most.
   void finish(int64_t now_ms, int64_t deadline_ms);
-  // Whether the learner has not told yet with which train step it began; then a look is due soon.
+  // True as long as the learner has not announced the train step that it began with; the caller then looks again soon.
   bool waits_for_begin() const { return !writer_.has_begin(); }
 
  private:
   void add(std::vector<Found>* found);
-  // Values of a name that the learner has reported itself are not taken from its log, too.
+  // Adds values from the log, except those of names that the learner reports itself.
   void add_from_log(std::vector<Found>* found);
   void take_line(std::string_view line, std::vector<Found>* found);
   void take_record(const std::string& path, std::string_view line);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a source of metrics tells: values with their names, and what it knows of their place. Pure.
+// A value that a source of metrics gives, with its name, time and train step as far as the source knows them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,18 @@
 
 namespace dl::metrics {
 
+// Groups of metrics; kLauncher: what dlrun measures itself.
 constexpr std::string_view kTrain = "train", kValidate = "validate", kTest = "test", kLauncher = "launcher";
 
 struct Found {
   std::string group, name;
   double value = 0;
-  int64_t step = kNoStep;  // as the source says it
+  int64_t step = kNoStep;  // as the source says; kNoStep: it does not
   int64_t time_ms = 0;     // 0: now
   bool surely = true;      // the source names the train step; else it was counted from batches and epochs
 };
 
-// Of letters of ASCII only: other letters depend on the locale.
+// Changes ASCII letters only, since the lower case of other letters depends on the locale.
 constexpr char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }

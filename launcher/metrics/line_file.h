@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the lines of a file that another process writes on. Lines end with "\n"; where progress bars are drawn, they
-// end with "\r", too. Of a line that is longer than the limit the beginning is given, and the rest is passed over.
+// Reads the lines of a file to which another process appends. Lines end with "\n"; if the file has progress bars, also
+// with "\r". Of a line that is longer than the limit only the beginning is given.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,15 @@ class LineFile {
   using Line = std::function<void(std::string_view)>;
 
   LineFile() = default;
-  // `position`: where to begin, at the beginning of a line.
+  // position: offset of the line to begin with. longest: bytes given of one line. bars: whether "\r" ends lines, too.
   LineFile(std::string path, uint64_t position, size_t longest, bool bars);
 
-  // Gives the next lines, of at most `most` bytes. True if it read some; false, too, as long as there is no such file.
+  // Reads at most `most` bytes, and passes the lines in them to `line`. False if there was nothing to read, also as
+  // long as the file does not exist.
   Result<bool> read(size_t most, const Line& line);
-  // No more will be written: gives the line that has no end.
+  // To be called when the file grows no more: passes on the last line, if it has no newline.
   void finish(const Line& line);
-  // Where to begin later: all lines before it were given.
+  // The position from which a later LineFile continues: all lines before it were given.
   uint64_t position() const { return done_; }
   const UniqueFd& fd() const { return fd_; }
 

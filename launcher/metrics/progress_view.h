@@ -27,7 +27,7 @@ class ProgressView {
   ProgressView(const ProgressView&) = delete;
   ProgressView& operator=(const ProgressView&) = delete;
   ~ProgressView();
-  // Without such a page read() tells that nothing is attached.
+  // If there is no such page, read() gives a view that is not attached.
   void open(const std::string& path);
   PageView read() const;
 
@@ -39,7 +39,7 @@ class ProgressView {
 //
 //   train_steps_per_s  over the last 10 s, and at the end
 //   samples_per_s      the same times the samples of a train step, where they are known
-//   save_s             how long saves take until they are durable, when one was made
+//   save_s             how long saves take until they are durable; reported after each save
 //   save_cost_s        training time that a save costs
 class Rates {
  public:
@@ -47,7 +47,7 @@ class Rates {
   static constexpr int64_t kLeastMs = 1'000;
 
   explicit Rates(int64_t batch = 0) : batch_(batch) {}  // samples of a train step; 0: unknown
-  // `last`: no look will follow.
+  // To be called often. `last`: this is the last call.
   void look(const PageView& page, int64_t now_ms, bool last, std::vector<Found>* found);
 
  private:

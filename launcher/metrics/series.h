@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE format of a learner's metrics in one attempt, metrics/attempt-A/learner-R.series: every value with its time and
-// its train step. One process writes it (collector.h); readers take it up to the last whole frame. Pure.
+// The file format of a learner's metrics in one attempt, metrics/attempt-A/learner-R.series: every value with its time
+// and its train step. One process writes it (collector.h); readers read it up to the last whole frame. Pure.
 //
 // Little-endian. The file begins with "DLSERIE1". Then frames: uint32 length of the payload, uint32 CRC-32C of it, the
-// payload. A frame is written by one write(): it is there as a whole or not at all, and with its points it says how far
-// the sources were read, so that nothing is doubled when a collector begins anew. A payload is records: uint8 kind,
-// uint16 length, and so many bytes; kinds that a reader does not know are passed over.
+// payload. A frame is written by one write(): the file has it as a whole or not at all. Beside its points it says how
+// far the sources were read, so that a collector that begins anew doubles nothing. A payload consists of records: uint8
+// kind, uint16 length, and as many bytes; readers skip kinds that they do not know.
 //
 //   N  uint32 id, uint8 length and text of the group, then the name. Ids count from 0 in the order of these records.
 //   P  uint32 id, int64 time in ms since 1970, int64 train step (-1: unknown), float64 value
@@ -53,15 +53,15 @@ struct Series {
 };
 
 struct SeriesFile {
-  std::vector<Series> series;  // the place is the id
+  std::vector<Series> series;  // index = id
   std::optional<Begin> begin;
   std::map<std::string, uint64_t> positions;  // of sources
   std::vector<std::string> notes;
   size_t whole = 0;      // bytes up to the end of the last whole frame
-  bool damaged = false;  // more follows that is no whole frame: a torn tail, or damage
+  bool damaged = false;  // what follows is not a whole frame: an unfinished one, or damage
 };
 
-// kInvalid: it is no such file. An empty text is one without frames.
+// kInvalid if `bytes` is not such a file. An empty text counts as a file without frames.
 Result<SeriesFile> parse_series(std::string_view bytes);
 
 // Builds the payload of one frame.
@@ -74,7 +74,7 @@ class Frame {
   void add_begin(const Begin& begin);
   void add_position(std::string_view source, uint64_t position);
   void add_note(std::string_view text);
-  // With its head; this frame is empty then. Precondition: size() <= kMostFrame.
+  // Returns the frame with its head, and empties this object. Precondition: size() <= kMostFrame.
   std::string take();
 
  private:
@@ -82,11 +82,11 @@ class Frame {
   std::string payload_;
 };
 
-// Half of the points: of each four that follow one another the lowest and the highest, and always the first and the
-// last of all. What is no number counts as neither. No extreme of the curve is lost.
+// Keeps half of the points: of each four that follow one another the lowest and the highest, and always the first and
+// the last of all. A NaN is neither lowest nor highest. So no extreme of the curve is lost.
 std::vector<Point> thinned(const std::vector<Point>& points);
 
-// The whole file anew, thinned.
+// The content of a new file with thinned series.
 std::string thin_series(const SeriesFile& file);
 
 }  // namespace dl::metrics

@@ -16,23 +16,23 @@ namespace dl::metrics {
 
 class SeriesWriter {
  public:
-  // Goes on with a file that an earlier writer has left: what it says of sources is in positions(), and what follows
-  // its last whole frame is cut. A file that is no series is replaced. The file is made with the first flush that has
-  // something to write. `most_bytes`: thinned beyond that.
+  // Continues a file that an earlier writer has left: positions() then returns how far that writer had read its
+  // sources, and what follows the last whole frame is cut off. A file of another format is replaced. The first flush()
+  // that has something to write makes the file. A file of more than `most_bytes` is thinned.
   Status open(const std::string& path, size_t most_bytes = kMostSeriesBytes);
   const std::map<std::string, uint64_t>& positions() const { return positions_; }
   bool has_begin() const { return has_begin_; }
 
-  // These are written by the next flush(). A name beyond kMostSeries is left out, which is noted once. A point is left
-  // out that has the step and the value of the one before it in its series: a progress bar that was drawn again.
+  // The next flush() writes what these add. Names beyond kMostSeries are left out, and one note says so. A point with
+  // the train step and the value of the one before it in its series is left out: a progress bar was drawn again.
   void add(std::string_view group, std::string_view name, const Point& point);
   void begin(const Begin& begin);
   void position(const std::string& source, uint64_t position);
-  void note(const std::string& text);                                // each text once
+  void note(const std::string& text);                                // repeated texts are ignored
   size_t waiting() const { return failed_.size() + frame_.size(); }  // bytes that the next flush() would write
 
-  // After an error nothing of it is in the file, and the next call tries it again; if that goes on for long, further
-  // points are left out, which is noted.
+  // After an error the file has nothing of it, and the next call tries again. If too much is waiting, further points
+  // are left out, and a note says so.
   Status flush();
 
  private:

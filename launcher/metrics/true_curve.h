@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which points of a job are of the training that counts. A job that was interrupted goes on from its last checkpoint:
-// what an earlier attempt had measured at that train step or beyond it is superseded. Pure.
+// Decides which points of a job belong to the training that counts. A job that was interrupted continues from its last
+// checkpoint: what an earlier attempt had measured at that train step or beyond it is superseded. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Piece {
 // What is known of an attempt.
 struct AttemptStart {
   int attempt = 0;
-  std::optional<int64_t> step;  // that its learners began with; none: unknown
+  std::optional<int64_t> step;  // train step with which its learners began; none: unknown
   int64_t time_ms = 0;          // when it began; 0: unknown
 };
 // A train step that was saved.

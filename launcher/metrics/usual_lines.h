@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics in the lines that training scripts usually print, without being told which: those of PyTorch's examples, of
-// Lightning, Transformers and Keras, and lines like them.
+// Finds metrics in the lines that training scripts usually print, without being configured: lines of PyTorch's
+// examples, of Lightning, Transformers and Keras, and lines like them.
 //
 //   Epoch: [0][  10/5005]  Time  0.336 ( 1.256)  Loss 7.0012e+00 (7.0321e+00)  Acc@1   0.00 (  0.07)
 //   Epoch 3:  10%|#         | 10/100 [00:01<00:09, 9.9it/s, v_num=3, train_loss=0.33, val_loss=0.4]
@@ -26,11 +26,11 @@ constexpr size_t kLongestMetricLine = 16 << 10;  // of a longer line only the be
 
 class UsualLines {
  public:
-  // Adds what the line tells. Without its end of line.
+  // Adds the metrics of a line, which is given without its newline.
   void read(std::string_view line, std::vector<Found>* found);
-  // What earlier lines said: a collector that begins anew goes on with it.
+  // What earlier lines said. A collector that begins anew sets these first.
   int64_t epoch = 0;          // counted from 0
-  int64_t batches = 0;        // of a data epoch, as far as a line told it
+  int64_t batches = 0;        // of a data epoch; 0: no line has told it
   int64_t counted = kNoStep;  // train steps, counted from epochs and batches
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the end of a dlrun means to its guard: its exit status is handed on, or it has died, and another dlrun takes its
-// place. Pure.
+// Decides what the end of a dlrun means to its guard: its exit status is handed on, or it has died, and another dlrun
+// takes its place. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace dl::guard {
 
-// At most so many new starts within this time: if dlrun dies again and again, a new start does not remove the cause.
+// The guard starts dlrun anew at most kMostStarts times within this time: if dlrun dies again and again, a new start
+// does not remove the cause.
 constexpr int kMostStarts = 3;
 constexpr int64_t kStartsWithinMs = 3600 * 1000;
 

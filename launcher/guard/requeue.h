@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun, its guard and perhaps their node are lost: whether an agent asks Slurm to put the job back. Pure.
+// Decides whether an agent asks Slurm to put the job back after dlrun, its guard and perhaps their node were lost.
+// Pure.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace dl::guard {
 
-// The first kAskers nodes of a job ask, each kNextAsker after the one before. Each checks first whether the request is
-// still needed.
+// Agents on the first kAskers nodes of a job ask, each kNextAsker after the one before. Each checks first whether the
+// request is still needed.
 constexpr int kAskers = 8;
 constexpr std::chrono::milliseconds kNextAsker{2000};
 

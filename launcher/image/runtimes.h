@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE table of container runtimes. To add one: a function and a row in runtimes.cpp. Pure.
+// The table of container runtimes. To add one: a function and a row in runtimes.cpp. Pure.
 #pragma once
 
 #include <string>

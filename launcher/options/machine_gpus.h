@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many GPUs this machine has, for dlrun without Slurm.
+// Counts the GPUs of this machine, for dlrun without Slurm.
 #pragma once
 
 #include <string>

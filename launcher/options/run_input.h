@@ -24,7 +24,10 @@ struct GatheredInput {
   std::vector<std::string> notes;         // one line each, for the user
   std::optional<slurm_cli::JobInfo> job;  // from Slurm; none without Slurm, or if it did not answer
 };
-// again: this dlrun replaces another one, which may have released nodes of the allocation; they are left out.
+// again: this dlrun replaces another one, which may have released nodes of the allocation; they are left out. Blocks
+// while Slurm answers, and for up to 30 minutes while the digest of an image is computed. Errors of find_agent(),
+// find_pmix_server(), read_request(), choose_container() and allocation_from_slurm(); kDenied if the image has another
+// digest than the one that was asked for.
 Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& settings, bool again = false);
 
 // "local-20260401-101530-4711": the id of a job without Slurm.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many learners each node of an allocation can hold, and how many are started. Pure; used by make_plan() alone.
+// Decides how many learners each node of an allocation can hold, and how many are started. Pure; used by make_plan()
+// alone.
 #pragma once
 
 #include <optional>

@@ -176,8 +176,9 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
 // Changes a context of this plan to that of another rank; cheaper than learner_context().
 void move_to_rank(const LaunchPlan& plan, int rank, LearnerContext* context);
 // Turns *environment, which the learner inherits, into the learner's environment (frameworks/learner_environment.h).
-// Variables that only the agent knows (DL_PROGRESS, DL_LEASE, ports) are missing. Fails only for an unknown family,
-// which make_plan() refuses.
+// Variables that dlrun or the agent adds only when a learner starts are missing (DL_PROGRESS, DL_METRICS_FILE,
+// DL_CHECKPOINT_LEASE, PMIX_*; ports as far as `facts` lacks them). Fails only for an unknown family, which make_plan()
+// refuses.
 Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment);
 // The same for all learners at once. *environment was constructed with the context of one learner and with the
 // inherited variables after drop_launcher_variables().

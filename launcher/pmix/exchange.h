@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlrun's part of PMIx fences, direct modex (Get) and published names: takes the messages of an attempt's servers and
-// returns the messages to send. When a learner has failed, everything that needs it ends with kLostConnection. Pure: no
-// socket, no clock. One object for each attempt.
+// Does dlrun's part of PMIx fences, direct modex (Get) and published names: it takes the messages of an attempt's PMIx
+// servers and returns the messages to send. When a learner has failed, everything that needs it ends with
+// kLostConnection. Pure: no socket, no clock. One object for each attempt.
 #pragma once
 
 #include <cstdint>

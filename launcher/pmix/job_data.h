@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The learners of an attempt in the texts and numbers that PMIx wants; server.cpp hands them to libpmix. Pure.
+// Describes the learners of an attempt by the texts and numbers that PMIx wants; server.cpp hands them to libpmix.
+// Pure.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ struct JobData {
   std::string nodes;                   // "n1,n2"
   std::string ranks;                   // of each node: "0,1;2,3"
   std::string local_peers;             // the ranks of the server's own node: "2,3"
-  std::vector<int> local;              // the same
+  std::vector<int> local;              // the same as numbers
   std::vector<ProcessData> processes;  // by rank
 };
 

@@ -12,10 +12,7 @@
 
 namespace dl::preflight {
 
-// Checks the nodes as --preflight says, before anything is started. If the rest of the allocation can hold the
-// learners, *plan becomes one without the bad nodes (spares take their place, an elastic job has fewer learners). Else
-// a batch job is requeued with these nodes excluded. Prints findings on standard error (if `quiet`, only bad ones).
-// Returns none if dlrun shall go on (also if the checks themselves failed), else dlrun's exit status.
+// What check_nodes() calls if nodes are bad.
 struct OtherPlan {
   // Makes a plan without these nodes; *input becomes the input of that plan.
   std::function<Result<plan::LaunchPlan>(const std::vector<std::string>&, const plan::LaunchPlan&, plan::PlanInput*)>
@@ -26,14 +23,18 @@ struct OtherPlan {
   std::function<Status(const std::string& excluded, const std::function<Status(const std::string& excluded)>& ask)>
       put_back;
 };
+// Checks the nodes as --preflight says, before anything is started. If the rest of the allocation can hold the
+// learners, *plan becomes one without the bad nodes (spares take their place, an elastic job has fewer learners). Else
+// a batch job is requeued with these nodes excluded. Prints findings on standard error (if `quiet`, only bad ones).
+// Returns none if dlrun shall go on (also if the checks themselves failed), else dlrun's exit status. Blocks.
 std::optional<int> check_nodes(const OtherPlan& other, plan::PlanInput* input, bool quiet, plan::LaunchPlan* plan);
 
-// Checks the nodes of `next` again before a restart, after a failure that a node may have caused (run_again()). Starts
-// and plans nothing. Blocks; may be called from any thread if no other thread uses `input`.
 struct CheckedAgain {
   std::vector<std::string> bad;    // names, sorted
   std::vector<std::string> lines;  // the findings, or why the nodes could not be checked
 };
+// Checks the nodes of `next` again before a restart, after a failure that a node may have caused (run_again()). Starts
+// no learner and makes no plan. Blocks; may be called from any thread if no other thread uses `input`.
 CheckedAgain check_again(const plan::PlanInput& input, const plan::LaunchPlan& next,
                          const std::vector<std::string>& suspects);
 

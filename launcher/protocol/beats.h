@@ -48,7 +48,7 @@ class Beats {
   uint64_t session_ = 0, sequence_ = 0, heard_ = 0;
   supervise::Token own_{}, dlruns_{};
   supervise::UdpWatch watch_;
-  std::array<Sent, 64> sent_{};  // those of the last seconds, by sequence modulo the size
+  std::array<Sent, 64> sent_{};  // datagrams of the last seconds, by sequence modulo the size
   int64_t acknowledged_ms_ = -1, last_beat_ms_ = -1;
   int unanswered_ = 0;
 };

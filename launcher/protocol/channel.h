@@ -42,7 +42,8 @@ class Channel {
   void watch(pollfd* fds) const;
   // To be called after poll() with its results: reads and writes. Returns the messages that have come.
   std::vector<supervise::Message> handle(const pollfd* fds);
-  // Does what is due: pings, heartbeats, new tries to connect, the end of the lease. Call it at least each 100 ms.
+  // Does what is due: pings, heartbeats, new tries to connect, and the end of the agent's time without dlrun
+  // (kAgentLeaseMs). Call it at least each 100 ms.
   void tick();
 
   bool closed() const { return state_ == State::kClosed; }

@@ -40,7 +40,7 @@ struct Hello {
   bool sessions = false;  // it understands OpenSession and what belongs to it
   std::string error;      // why something that it had to start or hold failed, or empty
 };
-struct Resume {  // or this: an agent takes up its session over a new connection
+struct Resume {  // in place of Hello: an agent takes up its session over a new connection
   uint64_t session = 0;
   std::string token;      // OpenSession::token
   uint64_t received = 0;  // lines of dlrun's that have arrived (session_buffer.h)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines that one side of a session has sent and the other has not yet acknowledged, kept so that they can be sent
+// Keeps the lines that one side of a session has sent and the other has not yet acknowledged, so that they can be sent
 // again over a new connection. Pure. Lines are counted from 1; pings and the lines that open or resume a session do not
 // count.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlrun and an agent conclude from the two ways between them: the TCP connection, which carries all messages, and
-// the UDP heartbeats (heartbeat.h). Pure: times are milliseconds of any monotonic clock.
+// Decides what dlrun and an agent conclude from the two ways between them: the TCP connection, which carries all
+// messages, and the UDP heartbeats (heartbeat.h). Pure: times are milliseconds of any monotonic clock.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,7 @@ std::string format_event(const Event& event);
 // kInvalid for anything that is not such an object, or is longer than 64 KiB.
 Result<Event> parse_event(const std::string& line);
 
-// Append handle. One process; not thread-safe.
+// Appends to events.jsonl. Used by one process, and by one of its threads.
 class EventLog {
  public:
   static Result<EventLog> open(const std::string& path);

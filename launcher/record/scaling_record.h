@@ -37,9 +37,9 @@ Result<ScalingRecord> read_scaling(const std::string& path);
 // learner), on so many nodes as the present size has learners on each. kConflict as split_of_job().
 Result<scaling::Size> size_of(const ScalingRecord& record, int learners);
 
-// What earlier attempts of this job and earlier jobs have shown: the measurements in `dir` itself, and in job
-// directories beside it (dl-*, at most 500 looked at, the newest names first), as far as they belong to `user`, with
-// the same name, framework, type and number of GPUs. Links are not followed. Errors leave a directory out.
+// The measurements of earlier attempts of this job and of earlier jobs: those in `dir` itself, and in job directories
+// beside it (dl-*, at most 500, the newest names first) that belong to `user` and have the same name, framework, GPU
+// type and number of GPUs. Links are not followed. A directory that cannot be read is left out.
 std::vector<scaling::Measured> earlier_measurements(const std::string& dir, const ScalingRecord& record, unsigned user);
 
 }  // namespace dl::record

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may use a rendezvous. Neither PyTorch's nor Horovod's protocol has a password, so anybody who reaches the port
-// could read and write. A server calls this for each new connection, before it reads a byte from it.
+// Decides who may use a rendezvous. Neither PyTorch's nor Horovod's protocol has a password, so anybody who reaches the
+// port could read and write. A server calls this for each new connection, before it reads a byte from it.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out one request of a client on a store. Pure: the reply is bytes to be sent.
+// Carries out one request of a TCPStore client. Pure: the reply is bytes to be sent.
 #pragma once
 
 #include <cstddef>

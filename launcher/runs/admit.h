@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the plan of a dlrun in a job that may have other runs, and enters it in the book.
+// Makes the plan of a dlrun in a job that may have other runs, and enters it in the book (job_book.h).
 #pragma once
 
 #include <functional>

@@ -22,12 +22,12 @@ class AgentSession {
   static Result<AgentSession> open(uint64_t number, int udp_port);
 
   const OpenSession& offer() const { return offer_; }
-  SessionBuffer& said() { return said_; }
+  SessionBuffer& said() { return said_; }  // the lines sent to the agent that it has not acknowledged
   const UdpWatch& watch() const { return watch_; }
-  uint64_t received() const { return received_; }
+  uint64_t received() const { return received_; }  // how many lines of the agent's have arrived
   void count_received() { ++received_; }
 
-  // Its TCP connection was lost at now_ms. how: kUnacknowledged (timed out) or kClosed (by either side).
+  // The TCP connection was lost at now_ms. how: kUnacknowledged (timed out) or kClosed (by either side).
   void lost(Tcp how, int64_t now_ms);
   Tcp tcp() const { return tcp_; }
   // True if the token is right, the connection is newer than the present one, and all that the agent lacks can be

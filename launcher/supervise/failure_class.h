@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kind of failure it was, whose fault, and what is done about it: one table, which a site extends (failure_row.h).
-// The codes are FfDL's, extended: C... is yours (the program), S... is ours (nodes, network, storage). Pure.
+// Classifies failures: what happened, whose fault it is, and what is done about it. This is one table, which a site can
+// extend (failure_row.h). The codes are FfDL's, and more of the same form: C... is yours (the program), S... is ours
+// (nodes, network, storage). Pure.
 #pragma once
 
 #include <cstdint>

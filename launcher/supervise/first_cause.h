@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several failures came first: one learner dies, and milliseconds later all others fail because of it. Pure.
+// Finds out which of several failures came first: one learner dies, and milliseconds later all others fail because of
+// it. Pure.
 #pragma once
 
 #include <cstdint>

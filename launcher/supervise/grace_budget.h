@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a save fits before the deadline, and how early to stop before the time limit. Pure; times in milliseconds.
+// Decides whether a save fits before the deadline, and how early to stop before the time limit. Pure; times in
+// milliseconds.
 //
 //   notice          agreed train step S            all saved         deadline
 //     |--- up to 2 train steps ---|------ save -------|-- put back --|

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose GPUs are not used. A learner counts as idle once none of its GPUs was used for as long as the site says, and as
-// using them again after two reports of use in a row, so that a short blip changes nothing. A learner that waits for a
-// save, a restore or its data counts as idle too, because its GPUs are. Pure.
+// Finds learners whose GPUs are not used. A learner counts as idle once none of its GPUs was used for as long as the
+// site says, and as using them again after two reports of use in a row, so that a short blip changes nothing. A learner
+// that waits for a save, a restore or its data counts as idle too, because its GPUs are. Pure.
 #pragma once
 
 #include <cstdint>

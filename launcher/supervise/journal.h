@@ -59,16 +59,15 @@ class Journal {
                       const std::string& signature, int exit);
   // Writes a text about the whole job, whose state does not change.
   void note(const std::string& text);
-  // The checkpoint of train step `step` is committed: one event if it is the newest, and the comment at most each half
-  // minute.
+  // The checkpoint of train step `step` is committed: writes an event if it is the newest, and the comment at most each
+  // half minute.
   void saved(int64_t step);
 
-  // Other GPUs of the job than before are unused: one event about the job, and the comment, which dlpolicyd
-  // reads.
+  // The unused GPUs of the job have changed: writes one event about the job, and the comment, which dlpolicyd reads.
   void idle_gpus(const IdleHint& idle, const std::string& text);
 
-  // What was measured of an elastic job's speed changed (common/scaling/scale_hint.h): the comment, which dlpolicyd
-  // reads, at most each half minute.
+  // The measured speeds of an elastic job have changed (common/scaling/scale_hint.h): writes the comment, which
+  // dlpolicyd reads, at most each half minute.
   void scale(const std::string& hint);
 
   // To be called when the user's own comment is known; comments are held back until then.

@@ -21,8 +21,8 @@ class Lease {
   Status acquire(const std::string& dir, const std::string& owner, const std::string& job_id);
   // "" if there is none.
   std::string token() const;
-  // To be called each 15 s, from a thread that may block. False: another job has the lease. Other errors may pass:
-  // true.
+  // To be called each 15 s, from a thread that may block. Returns false only if another job has the lease; after any
+  // other error, which may be temporary, true.
   bool renew();
   void release();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in front of a learner's lines where several write to one place. Pure.
+// Makes the text in front of each of a learner's lines, for output to which several learners write. Pure.
 #pragma once
 
 #include <fmt/core.h>

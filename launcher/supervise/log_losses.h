@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output of learners that is missing in their logs because the logs could not be written (a full disk): what dlrun says
-// when the loss begins, and once more at the end of the run. Pure.
+// Keeps count of output that is missing in learners' logs because the logs could not be written (a full disk), and
+// words what dlrun says when the loss begins and at the end of the run. Pure.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why Slurm sent a signal, and how much time is left. Preemption, time limit and scancel look alike in the job step, so
-// the caller asks Slurm about the job (launcher/slurm_cli). Pure.
+// Finds out why Slurm sent a signal, and how much time is left. Preemption, time limit and scancel look alike in the
+// job step, so the caller asks Slurm about the job (launcher/slurm_cli). Pure.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct NoticeInput {
 //   job unknown              SIGTERM: preemption, KillWait seconds; SIGUSR2: save now
 //   put back in the meantime stop, put back by Slurm already (its state is then PENDING or COMPLETING)
 //   being ended              stop: time limit if that has passed, else cancelled
-//   asked to yield           stop, until the deadline that dlpolicyd wrote into its label (admin comment); for itself:
-//                            resized
+//   asked to yield           stop, until the deadline that dlpolicyd wrote into its label (admin comment); resized, if
+//                            the claimant is the job itself
 //   preemption time set      stop, preempted, until the job's end time
 //   end time near            time limit (the supervisor decides when to stop)
 //   else                     SIGUSR2: save now and go on; SIGTERM: somebody's `scancel --signal=TERM`: stop, interrupt

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A start that runs nothing, because the job has ended already.
+// Recognises a start of the job that has nothing to run, because the job has ended already.
 //
 // Slurm marks a job to which it gave a grace time for preemption (GRACE_PREEMPT), and from 24.05 on puts a marked job
 // back when its batch script ends, whatever its exit status (_slurm_rpc_complete_batch_script() in
-// slurmctld/proc_req.c). Only then is the mark removed: a job that went back to the queue in another way keeps it
-// (dlrun's own requeue, which spares it Slurm's two minutes; Slurm's, where the grace time passed; a pause). So it is
-// put back once more after the attempt in which it completed or failed. Seen with 24.11.5, with and without slurm-dl;
-// not with 26.05.5.
+// slurmctld/proc_req.c). Only then is the mark removed: a job that went back to the queue in another way keeps it (by
+// dlrun's own requeue, which avoids Slurm's delay of two minutes; by Slurm's requeue after the grace time; by a pause).
+// So it is put back once more after the attempt in which it completed or failed. Seen with 24.11.5, with and without
+// slurm-dl; not with 26.05.5.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The PMIx servers of an attempt (launcher/pmix): one on each node, started by the agent of its first learner. Learners
-// start when all of them are ready; when a peer is lost, the servers tell them before dlrun ends them because of it.
+// start when all servers are ready. When a learner is lost, the servers tell the others before dlrun ends those, too.
 // What the rest of dlrun has to do is returned as News. No socket and no clock here: times are of the awake clock.
 #pragma once
 
@@ -89,7 +89,7 @@ class PmixServers {
   Connections* connections_;
   bool said_ = false;  // the version of PMIx was reported to the user, once a run
 
-  // Of the attempt; no servers: its plan has none
+  // Of the attempt. servers_ is empty if its plan has no PMIx servers.
   pmix::Job job_;
   std::vector<Server> servers_;                    // by node
   std::vector<Place> places_;                      // by rank

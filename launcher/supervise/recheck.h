@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether nodes are checked again before learners are restarted, and what the result means. Pure.
+// Decides whether nodes are checked again before learners are restarted, and what follows from the result. Pure.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do when the learners have ended: finish, start them again, put the job back, hold it or fail. Pure.
+// Decides what to do when the learners have ended: finish, start them again, put the job back, hold it or fail. Pure.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct AttemptEnd {
 
 // Whether a learner ended as Slurm ends what still runs of a job after KillWait: by a SIGKILL to it or to its agent.
 bool is_kill(const Failure& failure);
-// Whether that was Slurm: it had begun to end the job at slurm_ends_ms (0: it had not). Both are Unix times.
+// Whether it was Slurm that killed: it had begun to end the job at slurm_ends_ms (0: it had not). Both are Unix times.
 bool is_slurms_kill(const Failure& failure, int64_t failed_ms, int64_t slurm_ends_ms);
 // Why a job did not save that was killed this long after Slurm had begun to end it.
 std::string killed_before_saved(int64_t after_ms);

@@ -115,7 +115,7 @@ struct StartAttempt {  // starts agents, or tells those that wait to begin anew
 };
 struct StartLearners {};  // tells the agents to start their learners
 struct GiveUpUnheard {};  // learners whose agents have not come are counted as ended
-struct GiveUpAll {};      // all learners are counted as ended: they were to be long ago
+struct GiveUpAll {};      // all learners are counted as ended: they should have ended long ago
 struct StopAnswer {       // the reply to StopAsked
   enum class Kind {
     kTaken,    // it is carried out now
@@ -203,8 +203,8 @@ struct Stop {
   bool presumed = false;  // Slurm has not answered yet what its signal means
   bool late = false;      // asked for when this attempt was ending: meant for what comes after it
   bool hold = false;      // a pause was asked for, too
-  // Unix time of the signal with which Slurm began to end the job, by its own word; 0: it has not. It kills KillWait
-  // later what still runs.
+  // Unix time of the signal with which Slurm began to end the job, as Slurm itself says; 0: it has not begun. What
+  // still runs KillWait later is killed.
   int64_t slurm_ends_ms = 0;
 };
 

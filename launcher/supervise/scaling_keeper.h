@@ -33,7 +33,7 @@ class ScalingKeeper {
 
  private:
   BlockingCalls calls_;
-  bool asked_ = false, known_ = false;  // what was measured earlier: the files are being read, and were read
+  bool asked_ = false, known_ = false;  // reading earlier measurements has begun; has ended
   int64_t written_ms_ = 0;
   int64_t attempt_ms_ = -1;  // the attempt of which restart_s_ is being measured
   int64_t restart_s_ = -1;   // from the beginning of the newest attempt until its first train step

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the train steps of an attempt say about how the job scales: one measurement of its size, once they have settled.
-// Pure; the supervisor writes it to scaling.json.
+// Makes one measurement of a job's speed at its present size from the train steps of an attempt. Pure; the supervisor
+// writes it to scaling.json.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,12 @@
 
 namespace dl::supervise {
 
-// The record of this run without measurements: what its jobs have in common, and the size that it has now.
+// The record of this run without measurements: its name, framework and so on, and its present size.
 record::ScalingRecord scaling_record_of(const plan::LaunchPlan& plan);
 
-// None before most learners of the attempt have shown enough train steps. A learner goes at the pace of all where steps
-// end in a collective; so the median over learners counts, of each one's average without what took much longer.
+// Returns none until half of the first `deciding` learners have shown enough train steps, and if the result is not
+// sane(). The result is the median of the learners' steady_ms(), since all learners go at one pace if train steps end
+// in a collective.
 std::optional<scaling::Measured> measure(const std::vector<Learner>& learners, int deciding, const scaling::Size& size,
                                          int64_t now_unix_s);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which learners need longer for a train step than the others. Pure.
+// Finds learners that need longer for a train step than the others. Pure.
 //
 // Where each train step ends in a collective, all learners go at the pace of the slowest, and none stands out: then
 // this finds nothing. It finds the slow one of learners that wait for one another less often (several train steps
@@ -28,7 +28,7 @@ class StepTimes {
   // The same as an average, without reports that took much longer than most (saves, evaluations). A report comes about
   // each second, with a whole number of train steps, so the median of few steps is off by a part of one. None as above.
   std::optional<double> steady_ms() const;
-  double spread_ms() const;                 // the median absolute deviation from that; 0 without reports
+  double spread_ms() const;                 // median absolute deviation from the median; 0 without reports
   int64_t steps() const { return steps_; }  // train steps seen in all
 
  private:

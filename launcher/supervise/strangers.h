@@ -22,8 +22,8 @@ class Strangers {
   // one address.
   void expect(size_t own) { own_ = own; }
 
-  // Adds a connection. Returns those that the caller must close for it: the oldest of this peer, or of the one with
-  // most.
+  // Adds a connection. Returns those that the caller must close to make room: the oldest of this peer, or of the peer
+  // with the most.
   std::vector<Id> add(Id id, const std::string& peer, int64_t now_ms) {
     std::vector<Id> out;
     if (of_peer_[peer].size() >= kOfOnePeer + own_) out.push_back(of_peer_[peer].begin()->first);
@@ -49,7 +49,7 @@ class Strangers {
     peer_of_.erase(known);
   }
 
-  // Returns those whose time is over, to be closed, and forgets them.
+  // Returns the connections whose time is over, for the caller to close, and forgets them.
   std::vector<Id> overdue(int64_t now_ms) {
     std::vector<Id> out;
     for (const auto& [peer, ids] : of_peer_)

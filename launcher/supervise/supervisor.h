@@ -4,7 +4,10 @@
 // the answers to dlctl; supervisor_run.cpp passes events to the states and carries out their actions;
 // supervisor_attempt.cpp runs an attempt; supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and
 // supervisor_queue.cpp carry out what follows an attempt; supervisor_ways.cpp handles lost agents; supervisor_nodes.cpp
-// goes on without lost nodes; supervisor_store.cpp hosts rendezvous; supervisor_pmix.cpp follows the PMIx servers.
+// goes on without lost nodes; supervisor_store.cpp hosts rendezvous; supervisor_pmix.cpp follows the PMIx servers;
+// supervisor_death.cpp takes over from a dlrun that died; supervisor_siblings.cpp acts together with other runs of the
+// job; supervisor_hang.cpp looks for the cause of a hang; supervisor_watch.cpp looks for slow learners, idle GPUs and
+// silent agents.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -124,7 +127,8 @@ class Supervisor {
   void tick_serving(int64_t now_ms);
   // Learners were told to start, and not all have ended.
   bool learners_under_way() const { return state_.alive() && state_.learners_started; }
-  // Also where no restart can follow, if there are PMIx servers: each ends with the agent of its node's first learner.
+  // Whether an agent stays after its learner has ended. With PMIx servers it stays even if no restart can follow, since
+  // a server ends together with the agent of its node's first learner.
   bool may_keep_agents() const {
     return !attempt_.agents_have_pmi && (memory_.restarts < plan().restarts || !plan().pmix_server.empty());
   }

@@ -25,17 +25,18 @@ struct Change {
 };
 
 // kDenied for changes that would evade the rules that were applied at submission:
-// - the QOS or partition of a tier. With tenants this holds for any QOS or partition, since a borrowing job could
-// otherwise
-//   leave the one in which it can be preempted. [tiers] locked = false allows these changes, for sites that use tiers
-//   like other partitions.
-// - with tenants, everything that decides or records a job's charge: licences, account, admin_comment, the job's size.
+//   - the QOS or partition of a tier. With tenants this holds for any QOS or partition, since a borrowing job could
+//     otherwise leave the one in which it can be preempted. [tiers] locked = false allows these changes, for sites
+//     that use tiers like other partitions.
+//   - with tenants, everything that decides or records a job's charge: licences, account, admin_comment, the job's
+//     size.
 // The rules are the same for all jobs, because only slurmctld can see the record of the job that is to be changed.
 Status check_change(const SiteConfig& site, const Change& change);
 
-// The begin time that the job gets instead of the wanted one; nullopt: the wanted one. A job that starts again in the
-// second in which it ended gets no prolog from slurmd, and so no seal (network/README.md). And dlpolicyd makes
-// borrowers wait by begin times: where a user sets such a time back, its next round sees the job first.
+// The begin time that the job gets instead of the one that its user wants: at least kLeastAheadS from now. nullopt: it
+// gets what the user wants, or there are no tenants. There are two reasons. A job that starts again in the second in
+// which it ended gets no prolog from slurmd, and so no seal (network/README.md). And dlpolicyd makes borrowers wait by
+// begin times: if a user clears one, dlpolicyd sees the job before Slurm can start it.
 std::optional<int64_t> least_begin(const SiteConfig& site, const Change& change, int64_t now_s);
 constexpr int64_t kLeastAheadS = 3;
 

@@ -14,7 +14,7 @@ namespace dl {
 // wait for ever. OK if dl.toml has no [nodes.counts], and for jobs without --dl-learners or without GPUs.
 Status check_room(const JobRequest& request, const SiteConfig& site);
 
-// The same by the NodeName lines of slurm.conf. OK where they leave open what GPUs there are.
+// The same by the NodeName lines of slurm.conf. OK if they do not tell what GPUs there are.
 Status check_room(const JobRequest& request, const NodeLines& lines);
 
 }  // namespace dl

@@ -3,8 +3,8 @@
 // (common/scaling/scale_hint.h) and the model that is fitted to it (common/scaling/model.h). Pure.
 //
 // A job that has run at few sizes is tried at neighbouring ones: sizes count from half of its smallest measured one to
-// twice its largest one. For those the model guesses, rather too well than too badly; once the job has run there, what
-// was measured counts.
+// twice its largest one. For those the model guesses, and its guesses are rather too fast than too slow; once the job
+// has run at a size, what was measured counts.
 #pragma once
 
 #include <vector>

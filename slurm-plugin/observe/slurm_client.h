@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads nodes and jobs from slurmctld, and changes jobs, through the public libslurm. The only file of
-// observe and dlpolicyd that knows libslurm's types and how they differ from 22.05 to 25.11; never linked into
-// plugins or dlrun. All functions block until slurmctld answers or Slurm's MessageTimeout (and its retries) has passed;
-// from one thread at a time. Errors: kNotFound (the job is unknown), kDenied (not an operator), kBusy (slurmctld does
-// not answer), kConflict (the job is not in a state for it), kIo for all else, each with Slurm's own words.
+// Reads nodes and jobs from slurmctld, and changes jobs, through the public libslurm. This is the only file of observe
+// and dlpolicyd that knows libslurm's types and how they differ from 22.05 to 25.11; never linked into plugins or
+// dlrun. All functions block until slurmctld answers or Slurm's MessageTimeout (and its retries) has passed; from one
+// thread at a time. Errors: kNotFound (the job is unknown), kDenied (not an operator), kBusy (slurmctld does not
+// answer), kConflict (the job is not in a state for it), kIo for all else, each with Slurm's own words.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ void start_slurm();
 Result<int64_t> check_controller();
 
 // Reads all nodes and jobs, with the details of allocations. An operator or administrator sees the jobs of all users.
-// slurmctld sends nothing again that has not changed since the last call.
+// If nothing has changed since the last call, slurmctld sends nothing.
 class Observer {
  public:
   Observer();

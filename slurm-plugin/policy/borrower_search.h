@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the victims of one claim among all borrowers. What it finds out is kept for the later claims of the decision.
+// Finds the victims of one claim among all borrowers. What it finds is kept for the later claims of the decision.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace dl::policy {
 class BorrowerSearch {
  public:
   // All of these change as claims are served, and must outlive this. `takeable`: borrowers that may be asked now;
-  // `later`: those still protected; both rising indexes of jobs. `planned`: by job, will be asked when others may be.
+  // `later`: those still protected; both rising indexes of jobs. `planned`: by job, not 0 if it will be asked once jobs
+  // that are still protected may be asked. *budget: steps of the exact search that are left.
   BorrowerSearch(const ClusterState& state, const Space& space, const SoFar& so_far, const std::vector<char>& planned,
                  const std::vector<int>& takeable, const std::vector<int>& later, int* budget)
       : state_(state),
@@ -26,12 +27,12 @@ class BorrowerSearch {
         protected_(later),
         budget_(budget) {}
 
-  // Borrowers that may be asked, as rising indexes; kLast: also those that are still protected.
+  // Borrowers that may be asked and are not planned, as rising indexes; kLast: also planned and protected ones.
   std::vector<int> all(Space::When when) const;
   // The victims that make room for the job on GPUs of the type; nothing if no set does. Among more than 512 borrowers
   // it may look only at those that lose least for each GPU: `exact` is false then.
   std::optional<VictimSet> find(const Job& job, int type, Space::When when);
-  // To be called when there are new borrowers: forgets what was found out.
+  // To be called when there are new borrowers: forgets what earlier searches found.
   void changed() {
     no_set_.clear();
     ranked_.clear();

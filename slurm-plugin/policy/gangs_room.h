@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether several gangs fit at once on the nodes of one type, as GPUs become free and are taken again.
+// Decides whether several gangs fit at once on the nodes of one type, as GPUs become free and are taken again.
 //
 // Where each size of a learner is a multiple of the next smaller one it is enough to count places: a large learner
 // takes as many places of a smaller size as fit into it, wherever it lies. Otherwise learners have to be packed: two of
-// 3 GPUs and one of 2 have places on two nodes of 4, if these are counted size by size, and do not fit. Packing tries
-// largest learners on the fullest nodes first, and where that fails, all ways there are, up to a number of steps.
+// 3 GPUs and one of 2 have places on two nodes of 4, if these are counted size by size, and do not fit. Packing first
+// puts the largest learners on the fullest nodes. If that fails, it tries all other ways, up to a number of steps.
 #pragma once
 
 #include <map>
@@ -26,13 +26,13 @@ std::vector<Need> by_size(std::vector<Need> needs);
 // Of by_size(): is each size a multiple of the next?
 bool multiples(const std::vector<Need>& needs);
 
-// Learners of several sizes on nodes of which nothing matters but how many have so many free GPUs.
+// Packs learners of several sizes onto nodes. All that it knows of the nodes is how many have each number of free GPUs.
 class Packing {
  public:
-  // *steps: what trying all ways may still cost, counted down.
+  // *steps: how many steps trying all ways may still take; counted down.
   Packing(std::vector<Need> needs, int* steps) : needs_(by_size(std::move(needs))), steps_(*steps) {}
 
-  // nodes[g]: how many nodes have g free GPUs. False, too, if the steps did not do to find out.
+  // nodes[g]: how many nodes have g free GPUs. Also false if the steps ran out before an answer was found.
   bool fits(const std::vector<int>& nodes);
 
  private:
@@ -48,17 +48,17 @@ class Packing {
 // Steps of packing in one search for victims.
 constexpr int kPackingSteps = 200'000;
 
-// What can be done to the GPUs of one node.
+// GPUs of one node that apply() makes free, or takes again.
 struct Freed {
   int node;  // its place among those that were named to look_at()
   int gpus;
 };
 
-// Places of one size, and how many of them there have to be: as many as it and the larger ones need together.
+// Places for learners of one size. As many are needed as learners of this size and of all larger ones take together.
 struct Places {
   int size;
   int needed;
-  int slots;  // that there are
+  int slots;  // how many there are now
 };
 
 class GangsRoom {
@@ -74,10 +74,11 @@ class GangsRoom {
   }
   const std::vector<Places>& places() const { return places_; }  // the largest size first
   bool enough();
-  // False: packing was cut short, so that there may have been enough where enough() said no.
+  // False: packing ran out of steps, so that there may be enough although enough() said no.
   bool exact() const { return !packed_ || steps_ > 0; }
   int on(int node) const { return free_[node]; }
-  // The largest size of which places are missing, or just the largest where there are some of each; 0: all fit.
+  // The largest size that lacks places. If none does, but the learners do not fit together: the largest size of all. 0:
+  // all fit.
   int size_missing();
   void apply(const std::vector<Freed>& freed, int sign);
 
@@ -93,11 +94,11 @@ class GangsRoom {
   std::vector<int> nodes_;  // by free GPUs
 };
 
-// Places for learners of `need`, beside which all `others` fit, too, on nodes of the type. `spread`: on as many nodes
-// as there are. Nothing if it was not found.
+// Finds nodes of the type for the learners of `need`, so that all `others` still fit beside them. `spread`: on as many
+// nodes as possible. Nothing if no such place was found.
 std::optional<std::vector<Part>> place_beside(const FreeGpus& free, int type, bool spread, const Need& need,
                                               const std::vector<Need>& others, int* steps);
-// Do all of these fit?
+// Whether all of these fit.
 bool all_fit(const FreeGpus& free, int type, const std::vector<Need>& needs, int* steps);
 
 }  // namespace dl::policy

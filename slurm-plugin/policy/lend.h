@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is left after the claims goes to the other pending jobs, in the order of fair share (decide.h, 3).
+// Lends what is left after the claims to the other pending jobs, in the order of fair share (decide.h, 3).
 #pragma once
 
 #include <optional>

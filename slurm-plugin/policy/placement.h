@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node placement: which nodes a job's learners get. All learners or none (a gang), all on GPUs of one type, each
-// learner on one node.
+// Node placement: decides which nodes a job's learners get. All learners or none (a gang), all on GPUs of one type,
+// each learner on one node.
 #pragma once
 
 #include <optional>

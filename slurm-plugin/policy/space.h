@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPUs as claims see them: free now, free later, when all jobs that were asked to yield have gone, and free last, when
-// those have gone too that are still protected. On every node each count is at least as large as the one before.
+// GPUs as claims see them: free now; free later, once all jobs that were asked to yield have gone; free last, once also
+// the jobs have gone that are still protected and will be asked. On every node each count is at least as large as the
+// one before.
 #pragma once
 
 #include <vector>
@@ -26,7 +27,8 @@ class Space {
   const FreeGpus& at(When when) const { return when == When::kNow ? now_ : when == When::kLater ? later_ : last_; }
   bool holds(When when, const std::vector<Part>& parts, int gpus_per_learner) const;
 
-  // Something started on free GPUs, or gave them back. The caller has changed `now` already; this changes the others.
+  // A job has started on free GPUs (started()), or has given them back (ended()). The caller has changed `now` already;
+  // these change the other counts.
   void started(const std::vector<Part>& parts, int gpus_per_learner);
   void ended(const std::vector<Part>& parts, int gpus_per_learner);
   // A job that holds `held` gives up some of its learners: it was asked (kLater), or will be once it may be (kLast).

@@ -52,7 +52,7 @@ struct Wanted {
   bool open = true;    // false: it is kept from starting by a gate
   int64_t gate_s = 0;  // how long the gate lasts, if nobody renews it; 0: it is open
   bool next = false;   // not its turn, but open: GPUs that come free before the next look are for it (next_borrowers.h)
-  bool gate_can_wait = false;     // it cannot start as long as those are open
+  bool gate_can_wait = false;     // it cannot start as long as the next borrowers have no gate
   std::optional<int64_t> rank;    // nothing: it is behind a gate, so that its rank does not matter
   bool unranked_will_do = false;  // a rank of 0 is as good as `rank`: it cannot start before the next decision
   bool waits_for_victims = false;

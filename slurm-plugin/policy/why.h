@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a job waits: as data, and as a sentence for its owner.
+// Explains why a job waits: as data, and as a sentence for its owner.
 #pragma once
 
 #include <string>

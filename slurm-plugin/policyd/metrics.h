@@ -21,9 +21,9 @@ struct Totals {
   // Changes that failed: slurmctld did not permit them to this user, did not answer, or refused them for another
   // reason.
   int64_t denied = 0, unreachable = 0, refused = 0;
-  int64_t changes_late = 0;  // changes for which the last round had no time: a job may start that may not, or not start
-  int64_t gates_later = 0;   // gates that were left for later rounds, of jobs that cannot start meanwhile
-  double round_s = 0;        // duration of the last complete round
+  int64_t changes_late = 0;     // changes that the last round had no time for; until then jobs may start out of turn
+  int64_t gates_later = 0;      // gates that were left for later rounds, of jobs that cannot start meanwhile
+  double round_s = 0;           // duration of the last complete round
   bool config_in_force = true;  // false: dl.toml has changed since it was read
 };
 // Counts an action that was carried out.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many gates that can wait are set in a round. A gate is a message to slurmctld, which takes it some 0.3 ms of CPU
-// time, and over 1 ms where 10,000 jobs wait; a long queue has thousands of gates. Pure.
+// Limits how many gates that can wait are set in a round. A gate is a message to slurmctld, which takes it some 0.3 ms
+// of CPU time, and over 1 ms where 10,000 jobs wait; a long queue has thousands of gates. Pure.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class GatePace {
   // set.
   static constexpr size_t kMost = 130;     // a second
   static constexpr size_t kLeast = 50;     // as many as are renewed of the longest queues, and some new ones
-  static constexpr size_t kJobsEach = 75;  // so many jobs in the queue take the time of one gate a second
+  static constexpr size_t kJobsEach = 75;  // this many jobs in the queue cost the time of one gate a second
   static constexpr size_t per_second(size_t jobs) {
     return std::max(kLeast, kMost - std::min(kMost, jobs / kJobsEach));
   }

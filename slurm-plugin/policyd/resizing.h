@@ -42,7 +42,8 @@ ResizeOrder resize_order(const policy::ClusterState& state, const policy::Job& j
 // "starts again with 4 learners instead of 2: ..."
 std::string resize_text(const policy::Job& job, int learners);
 
-// Keeps apart what must not be asked again at once. May be lost without harm.
+// Decides which jobs are resized, and remembers those that must not be asked again for a while. May be lost without
+// harm.
 class Resizing {
  public:
   static constexpr int64_t kRefusedS = 3600;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "0.5,0.65,0.85": the loads of a sweep.
+// Reads lists of numbers such as "0.5,0.65,0.85", the loads of a sweep.
 #pragma once
 
 #include <fmt/core.h>

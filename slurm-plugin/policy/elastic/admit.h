@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which jobs get GPUs at all, and of which type to begin with.
+// Decides which jobs get GPUs at all, and of which type to begin with.
 #pragma once
 
 #include <vector>

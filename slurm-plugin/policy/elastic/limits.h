@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many GPUs of one type the jobs of each share (problem.h) may still get.
+// Counts how many GPUs of one type the jobs of each share (problem.h) may still get.
 #pragma once
 
 #include <vector>

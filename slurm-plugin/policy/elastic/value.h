@@ -28,13 +28,14 @@ constexpr double kMostTypeRatio = 64;
 // for ever. Why these numbers: policy/elastic/README.md.
 double value_of(const Problem& problem, int job, int point);
 
-// Of kCompletion. An end is never nearer than this: an end in ten seconds is not worth all GPUs, which would idle until
-// somebody decides again; and nobody gains by saying that little is left.
+// For kCompletion. No end counts as nearer than this: a job that ends in ten seconds is not worth all GPUs, which would
+// then idle until the next decision; and no job gains by saying that it has little left.
 constexpr double kNearestEndS = 300;
-// What a job has left of which nothing is known.
+// What a job counts as having left if that is not known.
 constexpr double kUnknownLeftS = 1800;
 
-// Whether it is a choice like its size that a job waits: of kCompletion, if it does not run. Else it is decided before.
+// Whether waiting is one of the choices for this job, like a size: with kCompletion, if the job does not run. Otherwise
+// it was decided before whether the job waits.
 bool may_wait(const Problem& problem, const Job& job);
 
 // The factor of kSpeedUp by which a change multiplies a running job's value, as said above; 1 for a job that waits.

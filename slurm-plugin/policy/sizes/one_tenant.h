@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of one tenant's jobs, and the nodes that they get.
+// Chooses the sizes of one tenant's jobs, and the nodes that they get.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ struct TenantSizes {
   std::vector<int> gpus;  // by type: what they may hold together
 };
 
-// The changes, by member; nothing where there is none that is worth its cost and finds its nodes. *free: what is free,
-// without what is kept for others; is changed by what is taken and given back.
+// Returns the changes, sorted by job; empty if none is worth its cost and finds its nodes. *free: the free GPUs without
+// those that are kept for others; what the changes take and give back is counted in it.
 std::vector<Resize> sizes_of(const ClusterState& state, const TenantSizes& tenant, const SizeOptions& options,
                              FreeGpus* free);
 

@@ -13,8 +13,8 @@
 // elastic job with known speeds runs or starts, as where MIN = MAX everywhere, the answer is that of decide(), to the
 // last node.
 //
-// GPUs that a job gives up for another of its tenant are free only after it has saved. In states that are asked about
-// until then, both jobs have to be shown with their new parts.
+// GPUs that a job gives up for another of its tenant are free only after it has saved. Until then the caller has to
+// show both jobs with their new parts in the states that it passes.
 #pragma once
 
 #include "slurm-plugin/policy/decide.h"
@@ -54,8 +54,8 @@ struct SizeOptions {
 // With SizeOptions::each_s resizes cost a job at most one part in so many of its time.
 constexpr int64_t kTimesCost = 20;
 
-// A job gets other parts, or another batch. Of a running job: it is resized. Of a waiting one: it starts there, instead
-// of where decision.starts had it, if it is there at all.
+// A job gets other parts, or another batch. A running job is resized. A waiting one starts on these parts, whether
+// decide() had it start elsewhere or not at all.
 struct Resize {
   int job = 0;
   int type = 0;

@@ -6,9 +6,9 @@ namespace {
 
 // The most bytes that the request can add to the store.
 size_t cost(const Request& request) {
-  size_t bytes = Store::kEntryBytes;
-  for (const std::string& key : request.keys) bytes += key.size() + 2 * Store::kEntryBytes;
-  for (const std::string& value : request.values) bytes += value.size() + Store::kEntryBytes;
+  size_t bytes = TorchStore::kEntryBytes;
+  for (const std::string& key : request.keys) bytes += key.size() + 2 * TorchStore::kEntryBytes;
+  for (const std::string& value : request.values) bytes += value.size() + TorchStore::kEntryBytes;
   return bytes;
 }
 
@@ -32,7 +32,7 @@ Error too_large() {
   return Error{Errc::kNoSpace, "the reply would be larger than the store's limit; ask for fewer keys at once"};
 }
 
-Status multi_get(const Store& store, const Request& request, const ServeLimits& limits, std::string* reply) {
+Status multi_get(const TorchStore& store, const Request& request, const ServeLimits& limits, std::string* reply) {
   size_t bytes = 0;
   for (const std::string& key : request.keys) {
     const std::string* value = store.get(key);
@@ -47,7 +47,7 @@ Status multi_get(const Store& store, const Request& request, const ServeLimits& 
   return {};
 }
 
-Status list_keys(const Store& store, const ServeLimits& limits, std::string* reply) {
+Status list_keys(const TorchStore& store, const ServeLimits& limits, std::string* reply) {
   if (store.bytes() > limits.reply_bytes) return too_large();
   const std::vector<std::string> keys = store.keys();
   put_i64(reply, static_cast<int64_t>(keys.size()));
@@ -57,7 +57,7 @@ Status list_keys(const Store& store, const ServeLimits& limits, std::string* rep
 
 }  // namespace
 
-Status serve(Store* store, ClientId client, Request&& request, const ServeLimits& limits, std::string* reply) {
+Status serve(TorchStore* store, ClientId client, Request&& request, const ServeLimits& limits, std::string* reply) {
   if (grows(request.op) && store->bytes() + cost(request) > limits.store_bytes)
     return Error{Errc::kNoSpace, "the store is full: it holds " + std::to_string(store->bytes()) + " bytes of " +
                                      std::to_string(limits.store_bytes)};

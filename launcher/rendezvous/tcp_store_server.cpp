@@ -91,7 +91,7 @@ struct TcpStoreServer::Loop {
   PeerCheck check;
   uv_async_t verdict{};
   std::shared_ptr<Verdicts> verdicts = std::make_shared<Verdicts>();
-  Store store;
+  TorchStore store;
   std::unordered_map<ClientId, Client*> clients;  // freed by their close callback
   std::vector<ClientId> dirty;                    // with data to send
   ClientId next_id = 1;

@@ -50,7 +50,7 @@ void tcp_store(const uint8_t* data, size_t size) {
     must(again.size() == requests.size() && std::equal(again.begin(), again.end(), requests.begin(), same),
          "it does not matter how the bytes arrive");
   }
-  rendezvous::Store store;
+  rendezvous::TorchStore store;
   rendezvous::ServeLimits limits;
   limits.store_bytes = 20000;
   limits.reply_bytes = 10000;

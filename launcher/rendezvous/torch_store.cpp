@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/rendezvous/store.h"
+#include "launcher/rendezvous/torch_store.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 namespace dl::rendezvous {
 
-void Store::put(const std::string& key, std::string value) {
+void TorchStore::put(const std::string& key, std::string value) {
   auto [at, is_new] = values_.try_emplace(key);
   if (is_new) bytes_ += key.size() + kEntryBytes;
   bytes_ += value.size();
@@ -15,12 +15,12 @@ void Store::put(const std::string& key, std::string value) {
   at->second = std::move(value);
 }
 
-void Store::set(const std::string& key, std::string value) {
+void TorchStore::set(const std::string& key, std::string value) {
   put(key, std::move(value));
   arrived(key);
 }
 
-std::string Store::compare_set(const std::string& key, const std::string& expected, const std::string& desired) {
+std::string TorchStore::compare_set(const std::string& key, const std::string& expected, const std::string& desired) {
   auto at = values_.find(key);
   if (at == values_.end()) {
     if (!expected.empty()) return expected;
@@ -31,12 +31,12 @@ std::string Store::compare_set(const std::string& key, const std::string& expect
   return at->second;
 }
 
-const std::string* Store::get(const std::string& key) const {
+const std::string* TorchStore::get(const std::string& key) const {
   auto at = values_.find(key);
   return at == values_.end() ? nullptr : &at->second;
 }
 
-Result<int64_t> Store::add(const std::string& key, int64_t amount) {
+Result<int64_t> TorchStore::add(const std::string& key, int64_t amount) {
   int64_t before = 0;
   if (const std::string* text = get(key)) {
     const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), before);
@@ -49,7 +49,7 @@ Result<int64_t> Store::add(const std::string& key, int64_t amount) {
   return sum;
 }
 
-bool Store::remove(const std::string& key) {
+bool TorchStore::remove(const std::string& key) {
   auto at = values_.find(key);
   if (at == values_.end()) return false;
   bytes_ -= key.size() + at->second.size() + kEntryBytes;
@@ -57,21 +57,21 @@ bool Store::remove(const std::string& key) {
   return true;
 }
 
-void Store::append(const std::string& key, const std::string& value) {
+void TorchStore::append(const std::string& key, const std::string& value) {
   auto at = values_.find(key);
   if (at == values_.end()) return set(key, value);
   at->second += value;
   bytes_ += value.size();
 }
 
-std::vector<std::string> Store::keys() const {
+std::vector<std::string> TorchStore::keys() const {
   std::vector<std::string> names;
   names.reserve(values_.size());
   for (const auto& [key, unused] : values_) names.push_back(key);
   return names;
 }
 
-void Store::push(const std::string& key, std::string value) {
+void TorchStore::push(const std::string& key, std::string value) {
   auto [at, is_new] = queues_.try_emplace(key);
   if (is_new) bytes_ += key.size() + kEntryBytes;
   bytes_ += value.size() + kEntryBytes;
@@ -86,7 +86,7 @@ void Store::push(const std::string& key, std::string value) {
   if (--wait.left == 0) end_wait(client);
 }
 
-int64_t Store::pop(const std::string& key, std::string* value) {
+int64_t TorchStore::pop(const std::string& key, std::string* value) {
   auto at = queues_.find(key);
   if (at == queues_.end()) return 0;
   const auto count = static_cast<int64_t>(at->second.size());
@@ -100,20 +100,20 @@ int64_t Store::pop(const std::string& key, std::string* value) {
   return count;
 }
 
-int64_t Store::queue_size(const std::string& key) const {
+int64_t TorchStore::queue_size(const std::string& key) const {
   auto at = queues_.find(key);
   return at == queues_.end() ? 0 : static_cast<int64_t>(at->second.size());
 }
 
-bool Store::there(const std::string& key) const {
+bool TorchStore::there(const std::string& key) const {
   return values_.count(key) != 0 || queues_.count(key) != 0;
 }
 
-bool Store::check(const std::vector<std::string>& keys) const {
+bool TorchStore::check(const std::vector<std::string>& keys) const {
   return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) { return there(key); });
 }
 
-bool Store::wait(ClientId client, const std::vector<std::string>& keys) {
+bool TorchStore::wait(ClientId client, const std::vector<std::string>& keys) {
   cancel_wait(client);
   Wait wait;
   for (const std::string& key : keys)
@@ -132,7 +132,7 @@ bool Store::wait(ClientId client, const std::vector<std::string>& keys) {
   return false;
 }
 
-Result<bool> Store::barrier(ClientId client, const std::string& key, int64_t world_size) {
+Result<bool> TorchStore::barrier(ClientId client, const std::string& key, int64_t world_size) {
   DL_TRY_ASSIGN(const int64_t count, add(key, 1));
   cancel_wait(client);
   if (count < world_size) {
@@ -158,7 +158,7 @@ Result<bool> Store::barrier(ClientId client, const std::string& key, int64_t wor
 }
 
 // A key has arrived: everybody who waits for it waits for one key less.
-void Store::arrived(const std::string& key) {
+void TorchStore::arrived(const std::string& key) {
   auto at = waiting_.find(key);
   if (at == waiting_.end()) return;
   const Waiters all = std::move(at->second);
@@ -170,19 +170,20 @@ void Store::arrived(const std::string& key) {
   }
 }
 
-void Store::end_wait(ClientId client) {
+void TorchStore::end_wait(ClientId client) {
   waits_.erase(client);
   woken_.push_back(client);
 }
 
-void Store::forget_waiter(std::unordered_map<std::string, Waiters>* waiting, const std::string& key, uint64_t number) {
+void TorchStore::forget_waiter(std::unordered_map<std::string, Waiters>* waiting, const std::string& key,
+                               uint64_t number) {
   auto at = waiting->find(key);
   if (at == waiting->end() || at->second.erase(number) == 0) return;
   bytes_ -= key.size() + kEntryBytes;
   if (at->second.empty()) waiting->erase(at);
 }
 
-void Store::cancel_wait(ClientId client) {
+void TorchStore::cancel_wait(ClientId client) {
   auto at = waits_.find(client);
   if (at == waits_.end()) return;
   const auto& [number, wait] = at->second;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each request means, by tables: requests in, the bytes of the reply and who else may go on out.
-#include "launcher/rendezvous/store.h"
+#include "launcher/rendezvous/torch_store.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 using namespace test;
 using Clients = std::vector<ClientId>;
 
-class RendezvousStore : public testing::Test {
+class RendezvousTorchStore : public testing::Test {
  protected:
   // "ERROR" if the client would be cut off.
   std::string ask(ClientId client, Op op, std::vector<std::string> keys = {}, std::vector<std::string> values = {},
@@ -28,13 +28,13 @@ class RendezvousStore : public testing::Test {
     std::string reply;
     return serve(&store, client, std::move(request), limits, &reply) ? reply : "ERROR";
   }
-  Store store;
+  TorchStore store;
   ServeLimits limits;
 };
 
 const std::string kStop(1, '\0'), kCanceled(1, '\1'), kYes(1, '\0'), kNo(1, '\1');
 
-TEST_F(RendezvousStore, Values) {
+TEST_F(RendezvousTorchStore, Values) {
   EXPECT_EQ(ask(1, Op::kGet, {"a"}), text(""));
   EXPECT_EQ(ask(1, Op::kSet, {"a"}, {"x"}), "");
   EXPECT_EQ(ask(2, Op::kGet, {"a"}), text("x"));
@@ -54,7 +54,7 @@ TEST_F(RendezvousStore, Values) {
   EXPECT_EQ(ask(1, Op::kValidate), "");
 }
 
-TEST_F(RendezvousStore, CompareSet) {
+TEST_F(RendezvousTorchStore, CompareSet) {
   EXPECT_EQ(ask(1, Op::kCompareSet, {"a"}, {"x", "y"}), text("x"));  // as torch: what was expected
   EXPECT_EQ(store.get("a"), nullptr);
   EXPECT_EQ(ask(1, Op::kCompareSet, {"a"}, {"", "y"}), text("y"));
@@ -62,7 +62,7 @@ TEST_F(RendezvousStore, CompareSet) {
   EXPECT_EQ(ask(1, Op::kCompareSet, {"a"}, {"y", "z"}), text("z"));
 }
 
-TEST_F(RendezvousStore, Add) {
+TEST_F(RendezvousTorchStore, Add) {
   EXPECT_EQ(ask(1, Op::kAdd, {"n"}, {}, 5), i64(5));
   EXPECT_EQ(ask(1, Op::kAdd, {"n"}, {}, -7), i64(-2));
   EXPECT_EQ(*store.get("n"), "-2");
@@ -76,7 +76,7 @@ TEST_F(RendezvousStore, Add) {
   EXPECT_EQ(ask(1, Op::kAdd, {"max"}, {}, 1), i64(INT64_MIN));
 }
 
-TEST_F(RendezvousStore, AWaitEndsWhenTheLastMissingKeyHasCome) {
+TEST_F(RendezvousTorchStore, AWaitEndsWhenTheLastMissingKeyHasCome) {
   ask(9, Op::kSet, {"a"}, {"1"});
   EXPECT_EQ(ask(1, Op::kWait, {"a"}), kStop);
   EXPECT_EQ(ask(1, Op::kWait, {"a", "b", "c", "b"}), "");
@@ -93,7 +93,7 @@ TEST_F(RendezvousStore, AWaitEndsWhenTheLastMissingKeyHasCome) {
   EXPECT_EQ(store.take_woken(), Clients{});
 }
 
-TEST_F(RendezvousStore, EveryWayOfMakingAKeyEndsAWait) {
+TEST_F(RendezvousTorchStore, EveryWayOfMakingAKeyEndsAWait) {
   int client = 10;
   for (const Op op : {Op::kSet, Op::kCompareSet, Op::kAdd, Op::kAppend, Op::kMultiSet, Op::kQueuePush, Op::kBarrier}) {
     const std::string key = "k" + std::to_string(client);
@@ -104,7 +104,7 @@ TEST_F(RendezvousStore, EveryWayOfMakingAKeyEndsAWait) {
   }
 }
 
-TEST_F(RendezvousStore, ACanceledWaitIsForgotten) {
+TEST_F(RendezvousTorchStore, ACanceledWaitIsForgotten) {
   const size_t before = store.bytes();
   EXPECT_EQ(ask(1, Op::kCancelWait), kCanceled);
   ask(1, Op::kWait, {"a", "b"});
@@ -123,7 +123,7 @@ TEST_F(RendezvousStore, ACanceledWaitIsForgotten) {
   EXPECT_EQ(store.take_woken(), Clients{1});
 }
 
-TEST_F(RendezvousStore, QueuesServeTheirWaitersInTurn) {
+TEST_F(RendezvousTorchStore, QueuesServeTheirWaitersInTurn) {
   EXPECT_EQ(ask(1, Op::kQueuePop, {"q"}), i64(0));
   EXPECT_EQ(ask(1, Op::kQueueLen, {"q"}), i64(0));
   for (const ClientId id : {1, 2, 3}) EXPECT_EQ(ask(id, Op::kWait, {"q"}), "");
@@ -142,7 +142,7 @@ TEST_F(RendezvousStore, QueuesServeTheirWaitersInTurn) {
   EXPECT_EQ(store.bytes(), 0U);
 }
 
-TEST_F(RendezvousStore, ABarrierOpensForAllAtOnceAndStaysOpen) {
+TEST_F(RendezvousTorchStore, ABarrierOpensForAllAtOnceAndStaysOpen) {
   EXPECT_EQ(ask(1, Op::kBarrier, {"b"}, {}, 3), "");
   EXPECT_EQ(ask(2, Op::kBarrier, {"b"}, {}, 3), "");
   EXPECT_EQ(store.take_woken(), Clients{});
@@ -156,7 +156,7 @@ TEST_F(RendezvousStore, ABarrierOpensForAllAtOnceAndStaysOpen) {
   EXPECT_EQ(store.take_woken(), Clients{});
 }
 
-TEST_F(RendezvousStore, MemoryIsCountedAndBounded) {
+TEST_F(RendezvousTorchStore, MemoryIsCountedAndBounded) {
   limits.store_bytes = 10000;
   limits.reply_bytes = 2000;
   int stored = 0;

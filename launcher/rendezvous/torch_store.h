@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The content of a TCPStore: values by key, queues by key, and which client waits for which keys. Pure: no socket, no
-// clock, no thread. Each call does what torch's own server does
-// (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp), except where that one crashes or loses a waiter, as is noted
-// there.
+// clock, no thread. Each call does what torch's own server does (torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp),
+// except where that one crashes (as in add()) or loses a waiter.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,7 @@ namespace dl::rendezvous {
 
 using ClientId = uint64_t;  // never used twice
 
-class Store {
+class TorchStore {
  public:
   void set(const std::string& key, std::string value);
   // Sets the key to `desired` if its value is `expected`, or if it is missing and `expected` is empty. Returns the

@@ -33,6 +33,9 @@ Status check_head(Io& io, const std::string& path, const CheckpointName& by, con
 // A data file whose size, user block and block table agree with the manifest.
 class DataFile {
  public:
+  // Opens file number `index` of the manifest, which must outlive the result, and checks its size, user block and block
+  // table. checkpoint: path of the checkpoint. kCorrupt (also if the file is missing), kUnsupported (newer format),
+  // kDenied, kIo.
   static Result<DataFile> open(Io& io, const std::string& checkpoint, const Manifest& manifest, size_t index);
   // The bytes of block `index` in the manifest's list, verified. The pointer is valid until the next call; reading the
   // same block again costs nothing. kCorrupt if the checksum is wrong.

@@ -38,13 +38,14 @@ struct Share {
 // learners than cores, they share cores. kInvalid for a wrong `place`, kUnsupported if the topology has no CPU.
 Result<Share> share_of(hwloc_topology_t topology, BindMode mode, Place place, hwloc_const_bitmap_t gpu_cpus);
 
-// True if Slurm does not confine the job to its own CPUs, so that binding could take CPUs of other jobs: all CPUs of
-// the node are usable, but Slurm counted fewer for the job than there are cores (so a count in cores and one in threads
-// are both accepted). machine: CPUs of the node; usable, usable_cores: those that the job's processes may use; slurm:
-// CPUs that Slurm counts for the job on this node, 0 if unknown.
+// machine: CPUs of the node; usable, usable_cores: those that the job's processes may use; slurm: CPUs that Slurm
+// counts for the job on this node, 0 if unknown.
 struct CpuCounts {
   int machine = 0, usable = 0, usable_cores = 0, slurm = 0;
 };
+// True if Slurm does not confine the job to its own CPUs, so that binding could take CPUs of other jobs: all CPUs of
+// the node are usable, but Slurm counted fewer for the job than there are cores (so a count in cores and one in threads
+// are both accepted).
 bool not_confined(const CpuCounts& counts);
 
 }  // namespace dl::bind

@@ -32,15 +32,15 @@ Result<Container> choose_container(const std::string& path, const std::string& r
 // "charliecloud, apptainer"
 std::string runtime_names();
 
-// Wraps a learner's command so that it runs in the container. Makes folders of `binds` that are missing on the node,
-// and, if the image is a directory and the runtime needs mount points, the folders of the same name in it. *environment
-// is the learner's; variables that the runtime needs are added. kNotFound (the program is not in PATH), kInvalid (a
-// path that cannot be bound), kUnsupported, or the error of a folder that cannot be made.
 struct LearnerCommand {
   std::vector<std::string> argv;
   std::string work_dir;  // absolute
   bool gpus = false;     // the learner has GPUs
 };
+// Wraps a learner's command so that it runs in the container. Makes folders of `binds` that are missing on the node,
+// and, if the image is a directory and the runtime needs mount points, the folders of the same name in it. *environment
+// is the learner's; variables that the runtime needs are added. kNotFound (the program is not in PATH), kInvalid (a
+// path that cannot be bound), kUnsupported, or the error of a folder that cannot be made.
 Result<std::vector<std::string>> in_container(const Container& container, const LearnerCommand& command,
                                               Environment* environment);
 

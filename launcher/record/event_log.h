@@ -54,6 +54,7 @@ Result<Event> parse_event(const std::string& line);
 // Appends to events.jsonl. Used by one process, and by one of its threads.
 class EventLog {
  public:
+  // Creates the file if it is missing; ends a last line that a crash has cut off. Errors of the file system.
   static Result<EventLog> open(const std::string& path);
   // Appends one line. Final states and PENDING are fsynced before it returns.
   Status append(Event event);

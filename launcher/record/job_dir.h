@@ -69,6 +69,7 @@ struct ControlInfo {
   std::string node;    // host name of dlrun's node
   pid_t pid = 0;
 };
+// Replaces the file, with mode 0600. Errors of replace_file().
 Status write_control(const std::string& path, const ControlInfo& info);
 // kNotFound if there is none (dlrun does not run); kInvalid if it is not such a file.
 Result<ControlInfo> read_control(const std::string& path);
@@ -81,7 +82,9 @@ struct FileRequest {
   std::string action;  // "pause"
   std::string reason;  // shown to people; may be empty
 };
+// Replaces the file atomically and durably, with mode 0644. Errors of write_file_atomically().
 Status write_request(const std::string& path, const FileRequest& request);
+// kNotFound if there is none; kInvalid if it is not such a file, or has no action.
 Result<FileRequest> read_request(const std::string& path);
 
 }  // namespace dl::record

@@ -20,6 +20,7 @@ struct DirHolder {
   std::string node;         // host name
   pid_t pid = 0;
 };
+// The holder that this process is, on this node.
 DirHolder this_process(const std::string& job_id, int slurm_restarts);
 std::string format_holder(const DirHolder& holder);
 // kInvalid for anything else.

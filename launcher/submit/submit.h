@@ -13,12 +13,12 @@ struct Submitted {
   std::string message;  // what sbatch and plugins wrote to standard error
 };
 
-// Writes `text` to FOLDER/NAME.sbatch, or if a file with another content exists there, to NAME-2.sbatch and so on:
-// nothing is overwritten. Errors of the file system; kIo if there are too many such files.
 struct Script {
   std::string path;
   bool created = false;  // false: a file with this text existed already
 };
+// Writes `text` to FOLDER/NAME.sbatch, or if a file with another content exists there, to NAME-2.sbatch and so on:
+// nothing is overwritten. Errors of the file system; kIo if there are too many such files.
 Result<Script> write_script(const std::string& folder, const std::string& name, const std::string& text);
 
 // kNotFound: no sbatch; kUnsupported: sbatch does not know the --dl-* flags; kInvalid: it refused the job, with its

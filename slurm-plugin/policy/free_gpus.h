@@ -15,6 +15,7 @@ class FreeGpus {
   // What running jobs leave free. Unusable nodes have nothing free.
   explicit FreeGpus(const ClusterState& state);
 
+  // Free GPUs on a node, of a type, or in all; nodes_of(): the indexes of all nodes of a type.
   int on(int node) const { return free_[node]; }
   const std::vector<int>& nodes_of(int type) const { return nodes_of_[type]; }
   const Node& node(int index) const { return (*nodes_)[index]; }

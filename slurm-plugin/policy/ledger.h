@@ -38,10 +38,12 @@ class Ledger {
   // How many of `gpus` more GPUs the tenant's quota covers, from 0 to `gpus`.
   int own_part(int tenant, int type, int gpus) const;
 
+  // GPUs that the tenant holds as own or as borrowed, of all types or of one.
   int own(int tenant) const;
   int own(int tenant, int type) const { return own_[at(tenant, type)]; }
   int borrowed(int tenant) const;
   int borrowed(int tenant, int type) const { return borrowed_[at(tenant, type)]; }
+  // GPUs that the tenant borrows, each counted with the weight of its type (ClusterState::type_weight).
   double borrowed_weighted(int tenant) const;
   // GPUs of its quota that a tenant does not use.
   int idle_quota(int tenant) const;
@@ -86,6 +88,7 @@ struct Move {
   Charge to = Charge::kOwn;
   int own_part = 0;  // Job::own_part from now on
 };
+// Writes the move's charge and own_part into the job.
 void carry_out(const Move& move, Job* job);
 // The move after which `own_gpus` of the job's GPUs are charged to the quota. Nothing if that is so already.
 std::optional<Move> move_to(int index, const Job& job, int own_gpus);

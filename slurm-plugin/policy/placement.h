@@ -31,6 +31,7 @@ std::optional<std::vector<Part>> place_spread(const FreeGpus& free, int type, in
 const PlacementPolicy* find_placement(std::string_view name);
 const std::vector<PlacementPolicy>& placement_policies();
 
+// Places by the policy of this placement; as PlaceFunction.
 std::optional<std::vector<Part>> place(Placement placement, const FreeGpus& free, int type, int gpus_per_learner,
                                        int learners);
 

@@ -66,6 +66,7 @@ struct Wanted {
 // empty: no gate can wait, as if all were set at once.
 std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision, const std::vector<HeldBack>& now = {});
 
+// The GPUs that a job gets by this start.
 int gpus_of(const ClusterState& state, const Start& start);
 
 // What to tell a running job.

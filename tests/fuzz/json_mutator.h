@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations of JSON that leave it JSON: blind ones nearly always end in the parser's first sentence.
+// Changes JSON so that it stays JSON. Blind changes would nearly always end at the parser's first error.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace dl::ckpt::fuzz {
 
-// `text` with one to four values changed, doubled, moved or taken out; as it is where it is no JSON object. `seal`: it
-// is a manifest, and gets the checksums that it should have then (of each file's blocks, and its own).
+// Returns `text` with one to four values changed, doubled, moved or removed; unchanged if it is not a JSON object.
+// `seal`: the text is a manifest, and its checksums are made right again (of each file's blocks, and its own).
 std::string mutate_json(const std::string& text, uint32_t seed, size_t max_size, bool seal);
 
-// A cheap one for a manifest: one digit or letter is another, and its own checksum is put right.
+// A cheap change for a manifest: replaces one digit or letter, and makes the manifest's own checksum right again.
 std::string mutate_character(std::string text, uint32_t seed);
 
 }  // namespace dl::ckpt::fuzz

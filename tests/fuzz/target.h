@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fuzz target is: a function that takes any bytes, never crashes, and aborts where a promise is broken. Run
-// by libFuzzer (libfuzzer_entry.cpp) and over the committed corpus by `make check` (replay.cpp).
+// The fuzz targets: each is a function that takes any bytes, must not crash, and aborts if a promise is broken. Run by
+// libFuzzer (libfuzzer_entry.cpp) and over the committed corpus by `make check` (replay.cpp).
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ void pmix(const uint8_t* data, size_t size);
 void sacct(const uint8_t* data, size_t size);
 void tcp_store(const uint8_t* data, size_t size);
 
-// A promise. Says which, and aborts.
+// Aborts if the promise does not hold, after printing it.
 inline void must(bool holds, const char* promise) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", promise);
   std::abort();
 }
 
-// Takes the input apart; zeros when it has come to its end.
+// Takes the input apart into numbers and texts; at its end it gives zeros.
 class Bytes {
  public:
   Bytes(const uint8_t* data, size_t size) : data_(data), size_(size) {}

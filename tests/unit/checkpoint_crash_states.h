@@ -12,13 +12,14 @@
 namespace dl::ckpt::test {
 
 struct CrashBounds {
-  // So many operations that are not durable are tried in all 2^n combinations; more of them by sample.
+  // Up to this number of operations that are not durable, all 2^n combinations are tried; if there are more, `samples`
+  // of them.
   size_t exhaustive = 8;
   int samples = 48;
   uint32_t seed = 20260801;
 };
 
-// Each different state that a power loss after the first `count` operations may leave, once.
+// Visits each state that a power loss after the first `count` operations may leave, equal states once.
 void for_each_crash(const ModelState& initial, const std::vector<ModelOp>& ops, size_t count, const CrashBounds& bounds,
                     const std::function<void(const ModelState&)>& visit);
 

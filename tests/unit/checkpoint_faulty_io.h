@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The double of store/io.h that fails on purpose. It counts operations and makes one of them go wrong, or all from one
-// on: the latter is what a process that is killed at that moment leaves behind.
+// A double of store/io.h that fails on purpose. It counts operations and makes one of them fail, or one and all after
+// it: the latter leaves what a process leaves that is killed at that moment.
 #pragma once
 
 #include <cerrno>
@@ -35,7 +35,7 @@ class FaultyIo : public Io {
     const std::lock_guard<std::mutex> lock(mutex_);
     at_ = INT32_MAX;
   }
-  // Operation number `at` from here on will.
+  // Starts counting anew: operation number `at` from here on will fail.
   void arm(int at) {
     const std::lock_guard<std::mutex> lock(mutex_);
     count_ = 0;

@@ -29,11 +29,11 @@ struct ModelState {
   std::vector<Node> nodes = std::vector<Node>{Node{true, nullptr, {}, 0}};
   int64_t now_ms = 1700000000000;
 
-  // Number of what `path` names, or -errno.
+  // The number of the node that `path` names, or -errno.
   int find(const std::string& path) const;
 };
 
-// One recorded change, or what makes changes durable.
+// One recorded operation: a change, an fsync that makes changes durable, or a mark.
 struct ModelOp {
   enum Kind { kMake, kRemove, kRename, kWrite, kGrow, kCut, kSyncFile, kSyncDirectory, kMark };
   Kind kind = kMark;
@@ -48,14 +48,14 @@ struct ModelOp {
 };
 // "rename .tmp-x to y" and so on, for messages.
 std::string describe(const ModelOp& op);
-// Puts into effect in `state` what op does; of a write, bytes [from, to) only.
+// Carries out `op` in `state`; of a write only its bytes [from, to).
 void apply(const ModelOp& op, ModelState* state, uint64_t from = 0, uint64_t to = UINT64_MAX);
 
 class ModelIo : public Io {
  public:
   explicit ModelIo(ModelState state = ModelState(), bool record = true) : state_(std::move(state)), record_(record) {}
 
-  // A remark in the record: what the program had been promised by then.
+  // Puts a mark into the record, which says what the program had been promised by then.
   void mark(const std::string& words);
   // Time goes by on the file system's clock.
   void advance_ms(int64_t ms);

@@ -12,18 +12,18 @@
 
 namespace dl::ckpt::test {
 
-// The fsync number `at` fails, of a file or of a directory, and what was not yet durable of that file is lost.
+// The fsync number `at`, of a file or of a directory, fails, and what was not yet durable of that file is lost.
 class SickIo final : public ModelIo {
  public:
   SickIo(ModelState state, int at, int error) : ModelIo(std::move(state)), at_(at), error_(error) {}
-  // The fsync number `at` from here on will.
+  // Starts counting anew: the fsync number `at` from here on will fail.
   void arm(int at) {
     count_ = 0;
     at_ = at;
   }
   bool fired() const { return !failed_.empty(); }
   const std::string& failed() const { return failed_; }
-  // A file whose fsync had failed was synced again.
+  // True if a file whose fsync had failed was synced again.
   bool tried_again() const { return tried_again_; }
 
   int open(const std::string& path, int flags) override {

@@ -26,7 +26,7 @@ class SlowIo final : public FaultyIo {
     lock.unlock();
     return FaultyIo::pwrite(fd, buffer, size, at);
   }
-  // As hold(), of removing files of retired checkpoints.
+  // As hold() and let_go(), for the removal of files of retired checkpoints.
   void hold_removals(bool held) {
     const std::lock_guard<std::mutex> lock(mutex_);
     removals_held_ = held;

@@ -63,7 +63,7 @@ inline void run_ranks(int count, const std::function<void(int)>& fn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A state whose every byte depends on the train step: a mixture of two saves shows.
+// A state in which every byte depends on the train step, so that a mixture of two saves is noticed.
 struct PatternState {
   std::vector<uint32_t> weights;  // large enough for blocks of its own
   std::vector<uint16_t> bias;
@@ -73,7 +73,7 @@ struct PatternState {
   explicit PatternState(size_t weight_count = 40000) : weights(weight_count), bias(100) {}
 
   void fill(int64_t step) { fill(step, step); }
-  // With the weights of another train step, since when they have not changed.
+  // Fills the state of `step`, but with the weights of another train step, as if they had not changed since.
   void fill(int64_t step, int64_t weights_step) {
     for (size_t i = 0; i < weights.size(); ++i)
       weights[i] = static_cast<uint32_t>(static_cast<uint64_t>(weights_step) * 2654435761U + i * 40503U);
@@ -91,12 +91,12 @@ struct PatternState {
     return a.weights == b.weights && a.bias == b.bias && a.counter == b.counter;
   }
 
-  // All replicated.
+  // Registers everything as replicated.
   Status enroll(Context& context) {
     DL_TRY(enroll_weights(context.registry()));
     return enroll_all_but_weights(context.registry());
   }
-  // The weights in equal pieces, one to a rank, so that each writes a file.
+  // Registers an equal piece of the weights on each rank, so that each writes a file.
   Status enroll_sharded(Context& context, int rank, int ranks) {
     DL_TRY(enroll(context));
     const auto n = static_cast<int64_t>(weights.size());

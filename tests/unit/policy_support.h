@@ -48,7 +48,7 @@ inline Tenant& add_tenant(ClusterState* state, const std::string& name, int quot
   return state->tenants.back();
 }
 
-// A pending job; the caller changes what it wants. The reference is good until the next job.
+// Adds a pending job, whose members the caller may change. The reference is valid until the next job is added.
 inline Job& add_job(ClusterState* state, int tenant, int learners, int gpus = 1) {
   Job job;
   job.id = static_cast<int64_t>(state->jobs.size()) + 1;
@@ -89,8 +89,8 @@ inline double flat(int n) {
   return 1 + 0.01 * n;
 }
 
-// What a cluster looks like after the decision is carried out: moves, starts; with `reclaim` also victims that have
-// gone, their claimants in their places, and what they gave up back in the queue.
+// Carries out the decision in the state: moves and starts; with `reclaim` also the victims leave and go back into the
+// queue, and the claimants start in their places.
 inline void carry_out(ClusterState* state, const Decision& decision, bool reclaim) {
   for (const Move& move : decision.moves) policy::carry_out(move, &state->jobs[move.job]);
   const auto run = [&](const Start& start) {
@@ -130,9 +130,9 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
 // A random state that passes check(), small enough for brute force: up to 8 nodes, 2 types, 4 tenants.
 ClusterState random_state(Dice* dice);
 
-// Groups that lie in one another for the tenants of a random state, which own some of what no tenant owns.
+// Adds nested groups for the tenants of a random state. The groups own some of the GPUs that no tenant owns.
 void add_groups(Dice* dice, ClusterState* state);
-// Jobs that come before others of their tenant, or behind them.
+// Gives jobs a nice, so that they come before others of their tenant, or behind them.
 void add_nice(Dice* dice, ClusterState* state);
 
 }  // namespace dl::policy::testing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections for tests: what is sent to whom is kept, and what the ways tell is set.
+// Connections for tests: they keep what is sent to whom, and answer what the test has set.
 #pragma once
 
 #include <map>

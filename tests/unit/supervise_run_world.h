@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A world around the states of a run: learners, agents, Slurm and people that do anything they may, in any order, as a
-// row of choices says; and what must hold whatever they do.
+// A world around the states of a run: learners, agents, Slurm and people, which do anything that they may do, in an
+// order that a list of choices gives. The world checks what must hold whatever they do.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ using Choices = std::vector<uint8_t>;
 
 class RunWorld {
  public:
-  // trace: what happened is kept as text.
+  // trace: keeps as text what happened. The choices must outlive this.
   explicit RunWorld(const Choices& choices, bool trace = false);
 
-  // Plays the choices, then lets everything come to its end. Gives what did not hold, or an empty text.
+  // Plays the choices, then lets everything come to its end. Returns what did not hold, or an empty text.
   std::string play();
   const std::string& trace() const { return trace_; }
   int events() const { return events_; }

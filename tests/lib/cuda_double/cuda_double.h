@@ -19,7 +19,7 @@ enum CudaDoubleKind {
 
 struct CudaDoubleLeft {
   long streams, pinned, pushed, retained;
-  long modes;  // threads whose capture mode is not the one that they began with
+  long modes;  // threads that have another capture mode than at their beginning
 };
 
 struct CudaDouble {
@@ -31,7 +31,8 @@ struct CudaDouble {
   void (*queue)(int device, void (*kernel)(void*), void* argument);
   void (*synchronize)(int device);
 
-  // The call number `at` of the library fails with `code`, and with `dead` all after it; 0: none. Counts from here on.
+  // Makes the library's call number `at`, counted from here on, fail with `code`, and with `dead` also all after it; 0:
+  // none.
   void (*fail)(long at, int code, bool dead);
   bool (*failed)();                  // whether that has happened
   const char* (*failed_function)();  // which it was

@@ -3,7 +3,8 @@
 // and libnccl.so.2, compiled against NVIDIA's own headers, so that the types are theirs. One library under three names.
 // Only tests load it. Streams work off what was queued in threads of their own; memory "of a GPU" is host memory.
 //
-// The environment says what goes wrong. A process is called by SLURMD_NODENAME, or "rankN" by its DL_RANK, or "here".
+// Variables of the environment say what goes wrong. The NAME of a process is its SLURMD_NODENAME, else "rankN" by its
+// DL_RANK, else "here".
 //   GPU_DOUBLE_COUNT      GPUs of each process; 1
 //   GPU_DOUBLE_FOLDER     where communicators have a file that all processes map; /dev/shm
 //   GPU_DOUBLE_RATE       bytes/s, the bus bandwidth of every collective; 20e9

@@ -16,7 +16,7 @@ namespace dl {
 // The values that are the same for all learners of a job.
 struct JobContext {
   int world_size = 1;
-  int servers = 0;  // so many of the world_size ranks, the last ones, are parameter servers
+  int servers = 0;  // how many of the world_size ranks, the last ones, are parameter servers
   int num_nodes = 1;
   std::string master_addr = "127.0.0.1";  // numeric address of the host of rank 0
   int master_port = 0;

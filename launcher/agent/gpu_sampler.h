@@ -20,7 +20,7 @@ namespace dl::agent {
 // (`seen`).
 struct LearnerGpus {
   std::vector<std::string> names;
-  unsigned seen = 0;  // NVML must show so many; 0: any number
+  unsigned seen = 0;  // NVML must show exactly this number of GPUs; 0: any number
 };
 // visible: CUDA_VISIBLE_DEVICES of the agent, nullptr if unset. The result has no names if the learner has no GPUs, or
 // if it is not known which ones are its own. Pure.

@@ -7,7 +7,7 @@
 
 namespace dl::metrics {
 
-// With the processor's instruction where it has one.
+// Uses the processor's instruction for it, if it has one.
 uint32_t crc32c(std::string_view data);
 // The same without it; for tests.
 uint32_t crc32c_by_table(std::string_view data);

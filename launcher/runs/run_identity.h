@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a run is recognised when Slurm starts its job again. Pure.
+// Recognises a run when Slurm starts its job again. Pure.
 #pragma once
 
 #include <string>

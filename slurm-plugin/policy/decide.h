@@ -71,8 +71,8 @@ struct Waiting {
 struct Decision {
   std::vector<Move> moves;    // by job
   std::vector<Start> starts;  // in the order of decision
-  // Likewise; only those with new victims. A job may be a victim several times, each time with fewer learners left: the
-  // last number counts, and it pauses once.
+  // In the order of decision, too; only those with new victims. A job may be a victim several times, each time with
+  // fewer learners left: the last number counts, and it pauses once.
   std::vector<Reclaim> reclaims;
   std::vector<Waiting> waiting;  // every other pending job, by job
 };

@@ -23,7 +23,7 @@ struct Need {
 
 // Largest size first, each size once.
 std::vector<Need> by_size(std::vector<Need> needs);
-// Of by_size(): is each size a multiple of the next?
+// Whether each size is a multiple of the next one. `needs`: in the order of by_size().
 bool multiples(const std::vector<Need>& needs);
 
 // Packs learners of several sizes onto nodes. All that it knows of the nodes is how many have each number of free GPUs.

@@ -14,7 +14,7 @@ namespace dl::policy {
 // Element `task` of the job array `array`, both as Slurm numbers them: at least 1, and at least 0 below 2^30.
 int64_t element_id(int64_t array, int64_t task);
 bool is_element(int64_t id);
-// Of an element: its array; else the id itself.
+// The array of an element; any other id unchanged.
 int64_t array_of(int64_t id);
 
 // "17"; of an element "17_3", as Slurm's commands take it.

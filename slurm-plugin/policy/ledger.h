@@ -22,13 +22,13 @@ class Ledger {
   // A ledger in which nobody holds anything.
   static Ledger of_nobody(const ClusterState& state, bool with_groups = true);
 
-  // Would so many GPUs more be within the tenant's quota?
+  // Whether `gpus` more GPUs are within the tenant's quota.
   bool fits_own(int tenant, int type, int gpus) const;
   // How many more GPUs of a type fit the tenant's quota; negative if the quota is exceeded.
   int own_left(int tenant, int type) const;
-  // Would so many GPUs more be within the tenant's borrowing limit?
+  // Whether `gpus` more GPUs are within the tenant's borrowing limit.
   bool within_borrow_limit(int tenant, int gpus) const;
-  // Are there so many GPUs that no tenant holds or keeps from being lent?
+  // Whether there are `gpus` GPUs that no tenant holds or keeps from being lent.
   bool lendable(int type, int gpus) const { return lendable_beside(kNobody, type, gpus); }
   // The same, if `tenant` kept nothing.
   bool lendable_beside(int tenant, int type, int gpus) const;
@@ -47,8 +47,8 @@ class Ledger {
   double borrowed_weighted(int tenant) const;
   // GPUs of its quota that a tenant does not use.
   int idle_quota(int tenant) const;
-  // How near the lender of `gpus` GPUs would be: the nesting depth of the tenant's innermost group in which so much
-  // quota is idle. 1: a group that lies in no other; 0: no group has so much.
+  // How near the lender of `gpus` GPUs would be: the nesting depth of the tenant's innermost group in which at least so
+  // much quota is idle. 1: a group that lies in no other; 0: no group has that much.
   int depth_lent(int tenant, int gpus) const;
   // GPUs used of the quota that a group itself owns.
   int used_of_group(int group) const { return shared_.used(group); }

@@ -8,9 +8,9 @@
 
 namespace dl::policy {
 
-// Of `borrowers` (indexes of running jobs) those with GPUs of `type`, the least loss per borrowed GPU first, of equal
-// ones the youngest. Where a learner takes several GPUs (`size`), they come node after node: first those of the node on
-// which room for one learner costs the least loss. `free`: what is free already.
+// Returns those of `borrowers` (indexes of running jobs) that have GPUs of `type`, in this order: the least loss per
+// borrowed GPU first, of equal ones the youngest. Where a learner takes several GPUs (`size`), they come node after
+// node: first those of the node on which room for one learner costs the least loss. `free`: what is free already.
 std::vector<int> rank_borrowers(const ClusterState& state, const FreeGpus& free, int type, int size,
                                 const std::vector<int>& borrowers);
 

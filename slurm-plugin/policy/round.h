@@ -13,8 +13,8 @@
 
 namespace dl::policy {
 
-// What a waiting job asks for, apart from the rest of what is known about it: a decision looks at this of thousands of
-// them several times.
+// What a waiting job asks for, stored apart from its Job: a decision looks at these few fields of thousands of jobs
+// several times.
 struct Asked {
   int tenant = 0;
   int type = kAnyType;

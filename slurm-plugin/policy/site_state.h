@@ -17,9 +17,9 @@ namespace dl::policy {
 // number is known, is missing, there are no nodes and nodes_known is false.
 ClusterState state_of(const SiteConfig& site);
 
-// By name; kAnyType for an empty one. Nothing if the type is not known.
+// The index of the type with this name; kAnyType for an empty name. Nothing if the type is not known.
 std::optional<int> type_index(const ClusterState& state, std::string_view name);
-// Of an account, upper and lower case being the same. Nothing if no tenant has it.
+// The index of the tenant with this account, in upper or lower case. Nothing if no tenant has it.
 std::optional<int> tenant_index(const ClusterState& state, std::string_view account);
 
 }  // namespace dl::policy

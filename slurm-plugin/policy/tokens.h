@@ -25,7 +25,7 @@ namespace dl::policy {
 // Licences whose names begin so are ours: no user may ask for them.
 constexpr std::string_view kTokenPrefix = "dl_";
 
-// Of a tenant, or "/GROUP".
+// The names of tokens. tenant: a tenant's name, or "/GROUP".
 std::string own_token(const std::string& tenant);
 std::string own_token(const std::string& tenant, const std::string& type);
 std::string borrow_token(const std::string& tenant);

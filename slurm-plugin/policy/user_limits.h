@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many GPUs of a tenant one user may hold at once, over all jobs, own and borrowed ones (max_user_gpus in dl.toml).
+// Counts how many GPUs of a tenant one user may still get, over all jobs, own and borrowed ones (max_user_gpus in
+// dl.toml).
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much each tenant has borrowed lately, for the fair share, which has no other source where there is no slurmdbd.
-// It is rebuilt from the running jobs, and kept in a small file that may be lost without harm. Pure except load() and
-// save().
+// Keeps how much each tenant has borrowed lately, for the fair share: without slurmdbd there is no other source. The
+// record is rebuilt from the running jobs, and kept in a small file that may be lost without harm. Pure except load()
+// and save().
 #pragma once
 
 #include <map>

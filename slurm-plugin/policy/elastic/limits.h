@@ -16,7 +16,7 @@ class Limits {
   int left(int share) const;
   // Precondition: gpus <= left(share); a negative number gives back.
   void take(int share, int gpus);
-  // Of this share alone.
+  // GPUs that are left of this share alone, whatever is left of those above it.
   int left_of(int share) const { return left_[share]; }
   int parent(int share) const { return parents_[share]; }
   int shares() const { return static_cast<int>(left_.size()); }

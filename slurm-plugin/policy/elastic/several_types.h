@@ -10,9 +10,9 @@
 
 namespace dl::policy::elastic {
 
-// By job and type; nothing of a job that is not admitted.
+// The options of each job on each type; empty for a job that is not admitted.
 using AllOptions = std::vector<std::vector<std::vector<Option>>>;
-// Of one GPU, by type and share. Never negative; the price in a share is not below that in the share above it.
+// The price of one GPU, by type and share. Never negative, and in a share not below the price in the share above it.
 using Prices = std::vector<std::vector<double>>;
 
 // For any prices an upper bound on the value of all allocations of the admitted jobs: the price of all GPUs, plus for

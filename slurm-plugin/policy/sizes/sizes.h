@@ -51,7 +51,7 @@ struct SizeOptions {
   int64_t each_s = 0;
 };
 
-// With SizeOptions::each_s resizes cost a job at most one part in so many of its time.
+// If SizeOptions::each_s is not 0, resizes cost a job at most 1 / kTimesCost of its time.
 constexpr int64_t kTimesCost = 20;
 
 // A job gets other parts, or another batch. A running job is resized. A waiting one starts on these parts, whether

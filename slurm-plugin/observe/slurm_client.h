@@ -26,7 +26,7 @@ void start_slurm();
 Result<int64_t> check_controller();
 
 // Reads all nodes and jobs, with the details of allocations. An operator or administrator sees the jobs of all users.
-// If nothing has changed since the last call, slurmctld sends nothing.
+// slurmctld sends the nodes only if one has changed since the last call, and likewise the jobs.
 class Observer {
  public:
   Observer();

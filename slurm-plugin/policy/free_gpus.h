@@ -51,7 +51,7 @@ struct FreeOfType {
   int nodes = 0;      // with a free GPU
   int most = 0;       // on one node
   int node_gpus = 0;  // of the largest node that something may start on
-  int kept = 0;       // not in use, but on nodes where nothing may start: spares (reservations), drained or down
+  int kept = 0;       // not in use, but on nodes where nothing may start: spares (Slurm reservations), drained, down
   // fragmentation() for learners of 1, 2, 4, ... GPUs, and of `node_gpus`.
   std::vector<std::pair<int, double>> by_size;
 

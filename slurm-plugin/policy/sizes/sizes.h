@@ -35,7 +35,7 @@ struct SizeSpeed {
 struct JobSpeeds {
   int job = 0;  // index into the state's jobs
   std::vector<SizeSpeed> speeds;
-  int64_t batch = 0;  // that it trains with now
+  int64_t batch = 0;  // the batch with which it trains now
   double weight = 1;
   double age_s = 0;   // since it started first
   int restarts = 0;   // changes of size so far

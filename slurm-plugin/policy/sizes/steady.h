@@ -21,8 +21,8 @@ constexpr int64_t kResizeEachS = 300;
 
 struct SteadySizes {
   Decision decision;  // as decide(), with some starts smaller
-  // By job. Running ones are to be resized now. Those that start are to start, with at most so many learners, when
-  // others have given up what they need.
+  // Sorted by job. Running jobs are to be resized now. Waiting ones are to start, with at most this number of learners,
+  // once others have given up what they need.
   std::vector<Resize> resizes;
 };
 

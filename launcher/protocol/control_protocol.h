@@ -57,7 +57,7 @@ struct StepReport {  // answer to Request: what the progress page held after the
   uint32_t state = 0;  // ProgressPage::State
   int64_t step = -1;   // train step last announced, -1 = none
 };
-struct Progress {  // sent when the page has changed, at most each 100 ms, and always before Exited
+struct Progress {  // sent within 100 ms when the page has changed (each second if only `step` has), and before Exited
   uint32_t state = 0;
   int64_t step = -1;
   int64_t saved_step = -1;

@@ -35,7 +35,7 @@ class PeerQuestions {
 
   // The rest is for the loop's thread alone. An agent has answered; uid: -1 if its node has no such connection.
   void answered(int64_t query, int uid);
-  void tick(int64_t now_ms);  // a question is answered "no" after 10 s
+  void tick(int64_t now_ms);  // a question that nobody answers is answered "no" after 30 s
   // Answers all open questions "no", so that no server waits, and each new one at once, until open() is called.
   void shut();
   void open();

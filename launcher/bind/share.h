@@ -35,7 +35,8 @@ struct Share {
 
 // The topology must contain only the CPUs that may be used (hwloc_topology_restrict). gpu_cpus: the CPUs nearest to the
 // learner's GPUs; empty or nullptr: not known, so learners are spread over the NUMA nodes in blocks. If there are more
-// learners than cores, they share cores. kInvalid for a wrong `place`, kUnsupported if the topology has no CPU.
+// learners than cores, they share cores. kInvalid for a wrong `place`, kUnsupported if the topology has no CPU, or for
+// kNuma no NUMA node.
 Result<Share> share_of(hwloc_topology_t topology, BindMode mode, Place place, hwloc_const_bitmap_t gpu_cpus);
 
 // machine: CPUs of the node; usable, usable_cores: those that the job's processes may use; slurm: CPUs that Slurm

@@ -17,7 +17,7 @@ namespace dl::logs {
 class LogFile {
  public:
   // `relative` to the job directory `root`: "logs/attempt-1/learner-0.log"; without such a file the same with ".zst".
-  // kNotFound, kDenied, kCorrupt (a damaged compressed file), kIo.
+  // kNotFound, kDenied, kInvalid (a link, or no regular file), kCorrupt (a damaged compressed file), kIo.
   static Result<LogFile> open(const std::string& root, const std::string& relative);
 
   // Bytes that the learner wrote so far. A log that is still written grows.

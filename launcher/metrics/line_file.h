@@ -14,7 +14,8 @@
 
 namespace dl::metrics {
 
-// Opens a regular file for reading. A pipe or a device is refused without waiting for it; kNotFound if there is none.
+// Opens a regular file for reading. A pipe or a device is refused with kInvalid, without waiting for it; kNotFound if
+// there is no such file.
 Result<UniqueFd> open_regular(const std::string& path);
 
 class LineFile {

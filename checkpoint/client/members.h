@@ -20,7 +20,8 @@ struct OpenMember {
   File file;
   Io::Info info;
 };
-// Opens the members that this rank has to write. kNotFound, kDenied or kIo, with the member's name in front.
+// Opens the members that this rank has to write. kNotFound, kInvalid (not a regular file), kDenied or kIo, with the
+// member's name in front.
 Result<std::vector<OpenMember>> open_members(Io& io, const Registry& registry, int rank);
 
 // Copies the members into `directory` and fsyncs them. kIo if a member was written to since it was opened. On error the

@@ -335,11 +335,11 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
  *            dlckpt_want returned DLCKPT_WANT_EXIT
  *   Only one save is in flight at a time: a second call waits for the first. If the first failed, the second is done
  *            all the same and may return DLCKPT_OK; dlckpt_errmsg then tells of the failure, and dlckpt_stats counts it
- *   Errors   of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole), NOT_FOUND
- *            (the file of a member, or the checkpoint directory: somebody removed or renamed it), BUSY (the lease was
- *            lost to another job), MEMORY: nothing is committed. Of an asynchronous one: INVALID (step, flags),
- *            IN_FLIGHT (TIMEOUT, if another rank does not answer whether it is busy) and IO (no thread can be started);
- *            dlckpt_wait returns the others
+ *   Errors   of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole; a member is
+ *            not a regular file), NOT_FOUND (the file of a member, or the checkpoint directory: somebody removed or
+ *            renamed it), BUSY (the lease was lost to another job), MEMORY: nothing is committed. Of an asynchronous
+ *            one: INVALID (step, flags), IN_FLIGHT (TIMEOUT, if another rank does not answer whether it is busy) and
+ *            IO (no thread can be started); dlckpt_wait returns the others
  *   Ranks    collective, with the same step and flags
  */
 dlckpt_error dlckpt_save(dlckpt_ctx* ctx, int64_t step);

@@ -40,7 +40,8 @@ class Lease {
   ~Lease();  // releases the lease
 
   const std::string& token() const { return record_.token; }
-  // kBusy if the lease was lost. kIo and other errors if it was not renewed and may or may not be lost.
+  // kBusy if the lease was lost; kInvalid in a child of fork(). kIo and other errors if it was not renewed and may or
+  // may not be lost.
   Status renew();
   // Removes LEASE if it still is this lease. May be called twice.
   void release();
@@ -55,7 +56,7 @@ class Lease {
 
 // kBusy unless LEASE has this token.
 Status check_lease(Io& io, const std::string& dir, const std::string& token);
-// The content of LEASE; kNotFound if there is none.
+// The content of LEASE. kNotFound if there is none; kCorrupt if it is malformed; kIo.
 Result<LeaseRecord> read_lease(Io& io, const std::string& dir);
 
 }  // namespace dl::ckpt

@@ -45,7 +45,7 @@ struct Ruling {
 
 // kDenied: there is no account, it belongs to no tenant, or the tenant does not allow this user, framework or image.
 // kNoSpace: a quota or limit is exceeded. kConflict: the job would borrow, but lacks what the site requires of
-// borrowing jobs.
+// borrowing jobs. kInvalid: the list of licences becomes too long for Slurm.
 Result<Ruling> rule_job(const TenantJob& job);
 
 // Whether jobs of this tenant (an index; -1: no tenant) must be sealed (network = "job"). kUnsupported if they must,

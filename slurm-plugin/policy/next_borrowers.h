@@ -41,9 +41,10 @@ struct NextBorrowers {
 };
 
 // `keepers` and `now`: by job. The result is empty if few gates are missing; if no waiting job may start just because
-// GPUs come free, since claims wait for GPUs of that type, GPUs are kept for a gang, or tenants keep some of theirs;
-// and if the jobs have more than 500 sizes, so that this stays quick. Elastic jobs, elements of job arrays, and jobs of
-// tenants that limit their users are never next, as Slurm would start them otherwise than the policy.
+// GPUs come free, since claims wait for GPUs of that type, GPUs are kept for a gang, or tenants keep some of theirs; if
+// more than 4,000 jobs would be next, whose ranks would need as many messages as gates; and if the jobs have more than
+// 500 sizes, so that this stays quick. Elastic jobs, elements of job arrays, and jobs of tenants that limit their users
+// are never next, as Slurm would start them otherwise than the policy.
 NextBorrowers next_borrowers(const ClusterState& state, const Decision& decision, const std::vector<Keeper>& keepers,
                              const std::vector<HeldBack>& now);
 

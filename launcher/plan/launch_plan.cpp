@@ -25,12 +25,6 @@ std::string absolute(const std::string& base, const std::string& path) {
   return text;
 }
 
-std::string replace_all(std::string text, const std::string& what, const std::string& with) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
-    text.replace(at, what.size(), with);
-  return text;
-}
-
 // As many learners as the job has tasks, or one per node if it names no tasks; without Slurm, one.
 LearnerRange default_learners(const Allocation& allocation) {
   if (allocation.source == Allocation::Source::kLocal) return {1, 1};
@@ -454,19 +448,6 @@ Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts&
   const Status added = add_job_environment(plan, &job);
   *environment = job.first();
   return added;
-}
-
-std::string quote_command(const std::vector<std::string>& argv) {
-  std::string text;
-  for (const std::string& word : argv) {
-    if (!text.empty()) text += ' ';
-    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-             std::string_view("@%_+=:,./-").find(c) != std::string_view::npos;
-    });
-    text += plain ? word : "'" + replace_all(word, "'", "'\\''") + "'";
-  }
-  return text;
 }
 
 }  // namespace dl::plan

@@ -4,12 +4,11 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <memory>
 #include <utility>
 
 #include "launcher/record/job_runs.h"
-#include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/once_more.h"
+#include "launcher/supervise/slurm_job.h"
 
 namespace dl::supervise {
 namespace {
@@ -17,8 +16,7 @@ constexpr int64_t kRetryMs = 3000;
 constexpr int64_t kStepCommentMs = 30000;
 }  // namespace
 
-Journal::Journal(record::JobDir dir, std::string job_id, BlockingCalls* calls)
-    : dir_(std::move(dir)), job_id_(std::move(job_id)), calls_(calls) {}
+Journal::Journal(record::JobDir dir, SlurmJob* slurm) : dir_(std::move(dir)), slurm_(slurm) {}
 
 Status Journal::open() {
   DL_TRY_ASSIGN(record::EventHistory history, record::read_events(dir_.events()));
@@ -118,6 +116,7 @@ void Journal::note(const std::string& text) {
   record::Event event;
   event.state = state_;
   event.reason = text;
+  event.preempted = std::exchange(preempted_, false);
   append(std::move(event));
 }
 
@@ -151,7 +150,7 @@ void Journal::set_user_comment(const std::string& text) {
 }
 
 void Journal::send_comment() {
-  if (job_id_.empty()) return;
+  if (slurm_ == nullptr) return;
   comment_pending_ = true;
   if (!user_comment_known_) return;
   comment_delayed_ = false;
@@ -164,30 +163,26 @@ void Journal::send_comment() {
   comment.scale = scale_;
   comment.dir = dir_.root();
   comment.reason = reason_;
-  auto ok = std::make_shared<bool>(false);
-  const auto set = [ok, comment, id = job_id_, first = first_dir_, own = dir_.root(), number = number_] {
+  const auto write = [comment, first = first_dir_, own = dir_.root(), number = number_](const SlurmJob::Send& send) {
     // This runs outside the loop, because the events of other runs may be long and their file system slow.
     const auto others = [&]() -> std::vector<record::RunState> {
       if (first.empty()) return {};
       return record::other_runs(first, own);
     };
-    *ok = record::write_while_changed(others, [&](const std::vector<record::RunState>& states) {
+    return record::write_while_changed(others, [&](const std::vector<record::RunState>& states) {
       record::JobComment whole = comment;
       record::tell_of_all(states, number, first, &whole);
-      return slurm_cli::set_comment(id, record::format_comment(whole)).has_value();
+      return send(record::format_comment(whole));
     });
   };
-  calls_->post(
-      set,
-      [this, ok] {
-        comment_pending_ = false;
-        comment_failed_ = !*ok;
-      },
-      "comment");
+  slurm_->set_comment(write, [this](bool done) {
+    comment_pending_ = false;
+    comment_failed_ = !done;
+  });
 }
 
 void Journal::tick(int64_t now_ms) {
-  if (job_id_.empty()) return;
+  if (slurm_ == nullptr) return;
   bool retry = comment_failed_ && !comment_pending_ && now_ms - last_comment_ms_ >= kRetryMs;
   bool delayed = comment_delayed_ && now_ms - last_comment_ms_ >= kStepCommentMs;
   if (!retry && !delayed) return;

@@ -11,15 +11,16 @@
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
-#include "launcher/supervise/blocking_calls.h"
 #include "launcher/supervise/failure_class.h"
 
 namespace dl::supervise {
 
+class SlurmJob;
+
 class Journal {
  public:
-  // job_id: empty without Slurm.
-  Journal(record::JobDir dir, std::string job_id, BlockingCalls* calls);
+  // slurm: sets the comment; nullptr without Slurm.
+  Journal(record::JobDir dir, SlurmJob* slurm);
 
   // Reads what earlier attempts wrote, and opens the log. Fails if events.jsonl cannot be read or opened.
   Status open();
@@ -74,9 +75,9 @@ class Journal {
   void set_user_comment(const std::string& text);
   // Slurm accepts no comment for the job any more (slurm_cli::can_update_after_release): from now on none is sent, and
   // only the event log is written.
-  void end_comments() { job_id_.clear(); }
+  void end_comments() { slurm_ = nullptr; }
   // The newest comment has reached slurmctld (true without Slurm).
-  bool comment_settled() const { return job_id_.empty() || (!comment_pending_ && !comment_failed_); }
+  bool comment_settled() const { return slurm_ == nullptr || (!comment_pending_ && !comment_failed_); }
   // To be called about each second: tries a failed comment again, sends a delayed one.
   void tick(int64_t now_ms);
 
@@ -85,8 +86,7 @@ class Journal {
   void send_comment();
 
   record::JobDir dir_;
-  std::string job_id_;
-  BlockingCalls* calls_;
+  SlurmJob* slurm_;
   record::EventLog log_;
   bool log_open_ = false, log_failed_ = false;
   int lost_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/awake_clock.h"
+#include "common/process/child_process.h"
 
 namespace dl::supervise {
 
@@ -58,6 +59,22 @@ void SlurmJob::keep_begin_time(std::function<void()> then) {
         ignore(slurm_cli::set_start_time(id, slurm_cli::kRequeueDelay), "the job then waits for Slurm's two minutes");
       },
       std::move(then), "start time");
+}
+
+void SlurmJob::set_comment(std::function<bool(const Send&)> write, std::function<void(bool)> then) {
+  auto done = std::make_shared<bool>(false);
+  calls_.post(
+      [done, id = id_, write = std::move(write)] {
+        *done = write([&id](const std::string& text) { return slurm_cli::set_comment(id, text).has_value(); });
+      },
+      [done, then = std::move(then)] { then(*done); }, "comment");
+}
+
+void SlurmJob::run_step(std::vector<std::string> argv, std::chrono::seconds limit, std::function<void()> then) {
+  CommandOptions command;
+  command.timeout = limit;
+  calls_.post([argv = std::move(argv), command] { ignore(run_command(argv, command), "nothing more can be done"); },
+              std::move(then));
 }
 
 void SlurmJob::release_nodes(const std::vector<std::string>& nodes, const std::string& folder,

@@ -4,6 +4,7 @@
 // Slurm nothing is asked, and the answer is that nothing is known.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,13 +47,18 @@ class SlurmJob {
   void hold();
   // Sets the job's begin time a few seconds ahead. Of several calls that wait only the last is carried out.
   void keep_begin_time(std::function<void()> then);
+  // Sets the job's comment. `write` runs on the other thread: it composes the text and passes it to the function that
+  // it gets, which sends it to Slurm and tells whether that succeeded, and returns whether the comment is set. Of
+  // several calls that wait only the last is carried out.
+  using Send = std::function<bool(const std::string& text)>;
+  void set_comment(std::function<bool(const Send& send)> write, std::function<void(bool done)> then);
+  // Runs a job step on nodes of the job to its end: the command of srun, which may take this long.
+  void run_step(std::vector<std::string> argv, std::chrono::seconds limit, std::function<void()> then);
   // Takes nodes out of the job. folder: as in slurm_cli.h. no_more_comments: called if Slurm will refuse every later
   // update.
   void release_nodes(const std::vector<std::string>& nodes, const std::string& folder,
                      std::function<void()> no_more_comments, std::function<void(const Status&)> then);
 
-  // The queue of these calls, for the job's comment.
-  BlockingCalls* calls() { return &calls_; }
   bool idle() const { return calls_.idle() && urgent_.idle(); }
 
  private:

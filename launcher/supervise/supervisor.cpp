@@ -78,7 +78,7 @@ Status Supervisor::set_up() {
   scaling_ = std::make_unique<ScalingKeeper>(&loop_);
   checker_ = std::make_unique<BlockingCalls>(&loop_);
   log_times_ = std::make_unique<LogTimes>(&loop_);
-  journal_ = std::make_unique<Journal>(dir_, slurm_id, slurm_->calls());
+  journal_ = std::make_unique<Journal>(dir_, plan().under_slurm ? slurm_.get() : nullptr);
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
   stops_.run_begins(unix_ms(), !options_.predecessor.death.empty());
@@ -162,8 +162,10 @@ int Supervisor::run() {
     std::fprintf(stderr, "dlrun: %s\n", ready.error().text.c_str());
     // The job's comment shows the reason even after the job is gone.
     if (plan().under_slurm && journal_) {
-      if (auto job = slurm_cli::show_job(plan().job_id)) journal_->set_user_comment(job->comment);
-      uv_run(&loop_, UV_RUN_DEFAULT);
+      slurm_->ask([this](const SlurmJob::Answer& job) {
+        if (job) journal_->set_user_comment(job->comment);
+      });
+      while (!slurm_->idle()) uv_run(&loop_, UV_RUN_ONCE);
     }
     lease_->release();
     return kExitNoDirectory;

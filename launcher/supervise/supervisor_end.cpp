@@ -13,7 +13,6 @@
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
-#include "common/process/child_process.h"
 #include "common/process/descendants.h"
 #include "launcher/protocol/progress_file.h"
 #include "launcher/supervise/once_more.h"
@@ -180,10 +179,7 @@ void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
                                    options_.agent_path,
                                    "--sweep",
                                    mark};
-  CommandOptions command;
-  command.timeout = std::chrono::seconds(20);
-  slurm_->calls()->post([argv, command] { ignore(run_command(argv, command), "nothing more can be done"); },
-                        std::move(done));
+  slurm_->run_step(argv, std::chrono::seconds(20), std::move(done));
 }
 
 // Whether this end of the job may be one after which Slurm starts it once more (once_more.h).

@@ -65,7 +65,7 @@ class JournalMemoryTest : public testing::Test {
 
 TEST_F(JournalMemoryTest, ARestartOfDlrunForgetsNoLimitNoNodeAndNoFence) {
   {
-    supervise::Journal journal(JobDir(root_), "", nullptr);
+    supervise::Journal journal(JobDir(root_), nullptr);
     ASSERT_TRUE(journal.open());
     journal.begin_attempt(1, 0);
     journal.job(JobState::kDeploy, "");
@@ -85,14 +85,14 @@ TEST_F(JournalMemoryTest, ARestartOfDlrunForgetsNoLimitNoNodeAndNoFence) {
 
 TEST_F(JournalMemoryTest, AJobThatComesBackFromTheQueueBeginsWithAnEmptyOne) {
   {
-    supervise::Journal journal(JobDir(root_), "", nullptr);
+    supervise::Journal journal(JobDir(root_), nullptr);
     ASSERT_TRUE(journal.open());
     journal.remember(full());
     journal.begin_attempt(1, 3);
     journal.job(JobState::kDeploy, "");
     journal.job(JobState::kPending, "preempted");
   }
-  supervise::Journal journal(JobDir(root_), "", nullptr);
+  supervise::Journal journal(JobDir(root_), nullptr);
   ASSERT_TRUE(journal.open());
   journal.begin_attempt(2, 0);
   journal.job(JobState::kDeploy, "");

@@ -16,7 +16,7 @@ TEST(JournalTest, WhatCouldNotBeWrittenOfTheMemoryComesWithTheNextEvent) {
   std::string folder = testing::TempDir() + "journal-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const record::JobDir dir(folder);
-  Journal journal(dir, "", nullptr);
+  Journal journal(dir, nullptr);
   ASSERT_TRUE(journal.open());
   journal.begin_attempt(1, 0);
   journal.note("first");

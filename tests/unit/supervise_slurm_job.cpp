@@ -57,9 +57,11 @@ TEST_F(SlurmJobTest, AJobMayBeRequeuedUntilSlurmSaysThatItMayNot) {
 TEST_F(SlurmJobTest, WhatIsPostedIsDoneInItsOrderAndOfOneKeyOnlyTheNewest) {
   SlurmJob job(&loop_, "7", [this](const slurm_cli::JobInfo& /*info*/) { ++heard_; });
   std::string done;
-  job.calls()->post([] {}, [&] { done += "a"; });
-  job.calls()->post([] {}, [&] { done += "b"; }, "comment");
-  job.calls()->post([] {}, [&] { done += "c"; }, "comment");
+  // None of these sends anything to Slurm.
+  const auto nothing = [](const SlurmJob::Send& /*send*/) { return true; };
+  job.run_step({"true"}, std::chrono::seconds(20), [&] { done += "a"; });
+  job.set_comment(nothing, [&](bool ok) { done += ok ? "b" : "?"; });
+  job.set_comment(nothing, [&](bool ok) { done += ok ? "c" : "?"; });
   EXPECT_FALSE(job.idle());
   uv_run(&loop_, UV_RUN_DEFAULT);
   EXPECT_TRUE(job.idle());

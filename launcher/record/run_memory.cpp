@@ -10,7 +10,8 @@ namespace dl::record {
 namespace {
 
 auto all_of(const RunMemory& m) {
-  return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.lost, m.excluded, m.fence_unix_ms, m.pause);
+  return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.lost, m.excluded, m.fence_unix_ms, m.store,
+                  m.pause);
 }
 
 Error bad(const char* member) {
@@ -58,6 +59,7 @@ Json to_json(const RunMemory& memory) {
   if (!memory.lost.empty()) json["lost"] = memory.lost;
   if (!memory.excluded.empty()) json["excluded"] = memory.excluded;
   if (memory.fence_unix_ms != 0) json["fence_ms"] = memory.fence_unix_ms;
+  if (!memory.store.empty()) json["store"] = memory.store;
   if (!memory.pause.empty()) json["pause"] = memory.pause;
   return json;
 }
@@ -78,6 +80,7 @@ Result<RunMemory> memory_from(const Json& json) {
   DL_TRY(take_names(json, "left_out", &memory.left_out));
   DL_TRY(take_names(json, "lost", &memory.lost));
   DL_TRY(take_text(json, "excluded", &memory.excluded));
+  DL_TRY(take_text(json, "store", &memory.store));
   DL_TRY(take_text(json, "pause", &memory.pause));
   return memory;
 }

@@ -15,6 +15,10 @@ namespace dl::record {
 
 struct Event;
 
+// RunMemory::store
+constexpr char kStoreOfLearner0[] = "learner 0";
+constexpr char kStoreWithoutLibuv[] = "learner 0 without libuv";
+
 struct RunMemory {
   int restarts = 0;                           // number of restarts after failures
   std::map<std::string, int> class_restarts;  // the same by class of failure
@@ -23,6 +27,7 @@ struct RunMemory {
   std::vector<std::string> lost;              // nodes lost in the newest attempt that are not in left_out yet
   std::string excluded;                       // comma-separated nodes that the job must not get again, or empty
   int64_t fence_unix_ms = 0;                  // no learner may start earlier: old ones may still run on a lost node
+  std::string store;                          // who hosts torch.distributed's store in place of dlrun; empty: dlrun
   std::string pause;                          // who asked for a pause that was accepted; empty: no pause
 };
 bool operator==(const RunMemory& a, const RunMemory& b);

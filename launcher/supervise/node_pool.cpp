@@ -36,6 +36,11 @@ void NodePool::use_store_without_libuv() {
   drop_launcher_store();
 }
 
+std::string NodePool::store() const {
+  if (no_libuv_) return record::kStoreWithoutLibuv;
+  return no_launcher_store_ ? record::kStoreOfLearner0 : "";
+}
+
 void NodePool::take(plan::LaunchPlan plan) {
   plan_ = std::move(plan);
   if (no_launcher_store_) plan_.launcher_store = false;
@@ -86,6 +91,10 @@ std::vector<std::string> NodePool::suspects(const Attempt& attempt, bool without
 
 std::vector<std::string> NodePool::resume(const record::RunMemory& memory, int64_t now_ms, int64_t now_unix_ms) {
   fence_until_ms_ = now_ms + std::clamp<int64_t>(memory.fence_unix_ms - now_unix_ms, 0, kMostFenceMs);
+  if (memory.store == record::kStoreWithoutLibuv)
+    use_store_without_libuv();
+  else if (!memory.store.empty())
+    drop_launcher_store();
   if (!memory.left_out.empty() && without_) {
     auto rest = without_(memory.left_out, plan_);
     // If this fails, the plan stays as it is: it has none of these nodes, or dlrun could not plan without them before,

@@ -24,6 +24,7 @@ RunMemory full() {
   memory.lost = {"n5"};
   memory.excluded = "n2,n7";
   memory.fence_unix_ms = 1789000002750;
+  memory.store = kStoreWithoutLibuv;
   memory.pause = "asked by dlctl pause";
   return memory;
 }

@@ -15,6 +15,7 @@
 #include <exception>
 
 #include "common/base/atomic_file.h"
+#include "common/base/clock.h"
 #include "common/process/descendants.h"
 #include "launcher/guard/death.h"
 
@@ -24,7 +25,9 @@ namespace dl::guard {
 // while it writes leaves an empty text rather than a part of one.
 struct Shared {
   pid_t guard = 0, script = 0;
-  bool fault = false;
+  bool fault = false, began = false;
+  int signal = 0;  // written after its time, so that a child that is killed in between leaves none
+  int64_t signal_ms = 0;
   char control[4096] = "";
   char run_id[128] = "";
 };
@@ -85,6 +88,7 @@ class Guard {
   bool children_left_ = true, orphan_killed_ = false;
   int ended_by_ = 0;  // the signal that ended the guard while it had no child
   int notice_ = 0;
+  int64_t notice_ms_ = 0;
 };
 
 void Guard::be_child(const Work& work, const Predecessor& predecessor) {
@@ -135,7 +139,9 @@ void Guard::handle(int signal) {
     stop_asked_ = stop_asked_ || asks_for_an_end(signal);
     ::kill(child_, signal);
   } else if (signal == SIGUSR2 || (signal == SIGTERM && std::getenv("SLURM_JOB_ID") != nullptr)) {
-    if (notice_ != SIGTERM) notice_ = signal;  // Slurm sends these; the next dlrun finds out what it means
+    if (notice_ == SIGTERM) return;
+    notice_ = signal;  // Slurm sends these; the next dlrun finds out what it means
+    notice_ms_ = unix_ms();
   } else if (asks_for_an_end(signal)) {
     ended_by_ = signal;
   }
@@ -201,6 +207,7 @@ int Guard::run(const Work& work) {
   Predecessor predecessor;
   for (;;) {
     shared_->control[0] = shared_->run_id[0] = '\0';
+    shared_->signal = 0;
     const pid_t pid = start(work, predecessor);
     if (pid < 0) {
       std::fprintf(stderr, "dlrun: cannot start another process: %s\n", std::strerror(errno));
@@ -219,8 +226,12 @@ int Guard::run(const Work& work) {
     predecessor = Predecessor{};
     predecessor.death = verdict.text;
     predecessor.exit_status = verdict.exit_status;
+    predecessor.began = shared_->began;
     predecessor.last = !budget.take(std::chrono::duration_cast<milliseconds>(Clock::now().time_since_epoch()).count());
-    predecessor.notice = notice_;
+    // The first one counts, except that SIGTERM is stronger.
+    const bool its_own = shared_->signal == SIGTERM || (shared_->signal != 0 && notice_ != SIGTERM);
+    predecessor.notice = its_own ? shared_->signal : notice_;
+    predecessor.notice_ms = its_own ? shared_->signal_ms : notice_ms_;
     if (!all_gone) predecessor.unswept = shared_->run_id;
     notice_ = 0;
   }
@@ -231,8 +242,16 @@ int Guard::run(const Work& work) {
 void Link::control_file(const std::string& path) {
   keep(path, &shared_->control);
 }
+void Link::began() {
+  shared_->began = true;
+}
 void Link::run_id(const std::string& id) {
   keep(id, &shared_->run_id);
+}
+void Link::unanswered(int signal, int64_t unix_ms) {
+  shared_->signal = 0;
+  shared_->signal_ms = unix_ms;
+  shared_->signal = signal;
 }
 bool Link::script_gone() const {
   return parent_of(shared_->guard) != shared_->script;

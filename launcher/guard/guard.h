@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -24,7 +25,13 @@ struct Predecessor {
   std::string death;    // "dlrun was killed by signal 9 (SIGKILL)"
   bool last = false;    // too many have died: only record that the job failed, and end with exit_status
   int exit_status = 0;  // of the dead one, as a shell shows it
-  int notice = 0;       // SIGTERM or SIGUSR2 that came after the death, else 0
+  // It or an earlier one of this guard had begun an attempt. False: what the job directory says of the past was written
+  // by another run of the job.
+  bool began = false;
+  // SIGTERM or SIGUSR2 that the dead one had not found the meaning of, or that came after the death, and when it came
+  // (Unix time); 0: none.
+  int notice = 0;
+  int64_t notice_ms = 0;
   // The run id of its attempt if not all processes that it had started ended by themselves: learners may then be left
   // on other nodes, and have to be killed there. Else empty.
   std::string unswept;
@@ -39,8 +46,12 @@ class Link {
   // The path of control.json, which the guard removes when the child has died, so that nobody takes the dead dlrun for
   // a living one. Empty: there is no such file any more.
   void control_file(const std::string& path);
+  // An attempt has begun, and is recorded (Predecessor::began).
+  void began();
   // The run id of the newest attempt (Predecessor::unswept).
   void run_id(const std::string& id);
+  // The signal whose meaning the child is still looking for (Predecessor::notice); 0: none.
+  void unanswered(int signal, int64_t unix_ms);
   // True if the process that started the guard (the batch script) has ended.
   bool script_gone() const;
 

@@ -11,7 +11,10 @@ namespace {
 
 auto all_of(const RunMemory& m) {
   return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.lost, m.excluded, m.fence_unix_ms, m.store,
-                  m.pause);
+                  m.stop, m.decided);
+}
+auto all_of(const AcceptedStop& s) {
+  return std::tie(s.cause, s.who, s.signal, s.deadline_ms, s.hold);
 }
 
 Error bad(const char* member) {
@@ -44,7 +47,36 @@ Status take_names(const Json& json, const char* name, std::vector<std::string>* 
   return {};
 }
 
+Json to_json(const AcceptedStop& stop) {
+  Json json = Json::object();
+  json["cause"] = stop.cause;
+  json["who"] = stop.who;
+  if (stop.signal != 0) json["signal"] = stop.signal;
+  if (stop.deadline_ms != 0) json["deadline_ms"] = stop.deadline_ms;
+  if (stop.hold) json["hold"] = true;
+  return json;
+}
+
+Result<AcceptedStop> stop_from(const Json& json) {
+  if (!json.is_object()) return bad("stop");
+  AcceptedStop stop;
+  DL_TRY(take_text(json, "cause", &stop.cause));
+  DL_TRY(take_text(json, "who", &stop.who));
+  DL_TRY(take_number(json, "signal", &stop.signal));
+  DL_TRY(take_number(json, "deadline_ms", &stop.deadline_ms));
+  if (const Json* hold = json.find("hold"); hold != nullptr) {
+    if (!hold->is_boolean()) return bad("hold");
+    stop.hold = hold->get<bool>();
+  }
+  if (stop.cause.empty()) return bad("cause");
+  return stop;
+}
+
 }  // namespace
+
+bool operator==(const AcceptedStop& a, const AcceptedStop& b) {
+  return all_of(a) == all_of(b);
+}
 
 bool operator==(const RunMemory& a, const RunMemory& b) {
   return all_of(a) == all_of(b);
@@ -60,7 +92,8 @@ Json to_json(const RunMemory& memory) {
   if (!memory.excluded.empty()) json["excluded"] = memory.excluded;
   if (memory.fence_unix_ms != 0) json["fence_ms"] = memory.fence_unix_ms;
   if (!memory.store.empty()) json["store"] = memory.store;
-  if (!memory.pause.empty()) json["pause"] = memory.pause;
+  if (memory.stop) json["stop"] = to_json(*memory.stop);
+  if (!memory.decided.empty()) json["decided"] = memory.decided;
   return json;
 }
 
@@ -81,7 +114,10 @@ Result<RunMemory> memory_from(const Json& json) {
   DL_TRY(take_names(json, "lost", &memory.lost));
   DL_TRY(take_text(json, "excluded", &memory.excluded));
   DL_TRY(take_text(json, "store", &memory.store));
-  DL_TRY(take_text(json, "pause", &memory.pause));
+  DL_TRY(take_text(json, "decided", &memory.decided));
+  if (const Json* stop = json.find("stop"); stop != nullptr) {
+    DL_TRY_ASSIGN(memory.stop, stop_from(*stop));
+  }
   return memory;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,16 @@
 namespace dl::record {
 
 struct Event;
+
+// A stop that dlrun had accepted. The names of causes are those of supervise/notice.h.
+struct AcceptedStop {
+  std::string cause;
+  std::string who;          // text for people
+  int signal = 0;           // the signal that dlrun got; 0: none
+  int64_t deadline_ms = 0;  // Unix time at which processes may be killed; 0: none
+  bool hold = false;        // somebody was promised that the job will be paused
+};
+bool operator==(const AcceptedStop& a, const AcceptedStop& b);
 
 // RunMemory::store
 constexpr char kStoreOfLearner0[] = "learner 0";
@@ -28,7 +39,8 @@ struct RunMemory {
   std::string excluded;                       // comma-separated nodes that the job must not get again, or empty
   int64_t fence_unix_ms = 0;                  // no learner may start earlier: old ones may still run on a lost node
   std::string store;                          // who hosts torch.distributed's store in place of dlrun; empty: dlrun
-  std::string pause;                          // who asked for a pause that was accepted; empty: no pause
+  std::optional<AcceptedStop> stop;           // a stop that has not been carried out
+  std::string decided;                        // what follows the newest attempt (supervise/succession.h); or empty
 };
 bool operator==(const RunMemory& a, const RunMemory& b);
 

@@ -18,6 +18,16 @@ bool starts_with(const std::string& text, const char* start) {
   return text.rfind(start, 0) == 0;
 }
 
+struct Key {
+  StopCause cause;
+  const char* key;
+};
+constexpr Key kKeys[] = {{StopCause::kPreemption, "preemption"}, {StopCause::kYield, "yield"},
+                         {StopCause::kResize, "resize"},         {StopCause::kTimeLimit, "time limit"},
+                         {StopCause::kTogether, "together"},     {StopCause::kPause, "pause"},
+                         {StopCause::kInterrupt, "interrupt"},   {StopCause::kCancelled, "cancel"},
+                         {StopCause::kSlurmRequeue, "requeue"},  {StopCause::kLeaseLost, "lease"}};
+
 // The value of "yields=" in a label; empty: none.
 std::string yields_word(const std::string& label) {
   if (!starts_with(label, "dl:1 ")) return "";
@@ -69,6 +79,18 @@ const char* stop_cause_name(StopCause cause) {
       return "checkpoint directory lost to another job";
   }
   return "stopped";
+}
+
+const char* stop_cause_key(StopCause cause) {
+  for (const Key& row : kKeys)
+    if (row.cause == cause) return row.key;
+  return "";
+}
+
+std::optional<StopCause> parse_stop_cause(const std::string& key) {
+  for (const Key& row : kKeys)
+    if (key == row.key) return row.cause;
+  return std::nullopt;
 }
 
 NoticeReading read_notice(const NoticeInput& input) {

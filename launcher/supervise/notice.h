@@ -24,6 +24,10 @@ enum class StopCause {
   kLeaseLost,     // another job took the checkpoint directory: end without a save
 };
 const char* stop_cause_name(StopCause cause);  // "preempted", "time limit", ...; static
+// The cause in records that dlrun itself reads: the memory of a run (launcher/record), the book of the runs of a job
+// (launcher/runs). Static.
+const char* stop_cause_key(StopCause cause);
+std::optional<StopCause> parse_stop_cause(const std::string& key);
 
 struct NoticeReading {
   enum class Kind { kStop, kSaveNow, kWatchTimeLimit, kNothing };

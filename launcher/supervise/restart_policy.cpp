@@ -113,7 +113,9 @@ EndDecision decide_after_death(const Failure& death, bool last, const RestartLim
   EndDecision decision;
   decision.exit_status = exit_status(death);
   decision.reason = describe(death);
-  if (last) {
+  if (limits.stop_asked) {
+    decision.action = Action::kRestart;
+  } else if (last) {
     decision.reason += fmt::format("; dlrun may be started again {} times within an hour", guard::kMostStarts);
   } else if (guard_trips(limits)) {
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;

@@ -47,6 +47,7 @@ struct RestartLimits {
   bool node_lost = false;      // the failure took nodes away
   bool rest_suffices = false;  // node_lost: the rest of the allocation holds the learners, or an elastic job's fewer
   int class_restarts = 0;      // how many of restarts_done followed failures of the same class
+  bool stop_asked = false;     // a dlrun that died had accepted a stop
   int same_failure = 0;        // attempts that ended by the same failure at the same train step, this one included
 };
 
@@ -68,7 +69,8 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits);
 
 // What to do after a dlrun died (Failure::Kind::kLauncher). A job without checkpoints begins again from its start,
 // which it must have allowed (restarts_max > 0); this does not count in restarts_done. last: dlrun may not be started
-// again. limits.node_lost: the dead dlrun had lost a node, and the others do not suffice.
+// again. limits.node_lost: the dead dlrun had lost a node, and the others do not suffice. limits.stop_asked: a restart,
+// in whose place the stop is carried out (run_state.h).
 EndDecision decide_after_death(const Failure& death, bool last, const RestartLimits& limits);
 
 }  // namespace dl::supervise

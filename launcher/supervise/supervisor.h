@@ -106,6 +106,7 @@ class Supervisor {
     change(&memory_);
     journal_->remember(memory_);
   }
+  void ask_for_its_stop();
   void answer_death();
   void start_in_place_of_dead();
 
@@ -146,6 +147,7 @@ class Supervisor {
 
   // supervisor_run.cpp
   void handle(RunEvent event);
+  void record_stop();
   void perform(const StartAttempt& start);
   void perform(const GiveUpUnheard& give_up);
   void perform(const GiveUpAll& give_up);

@@ -38,7 +38,10 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   const bool woken =
       agents_->begin(static_cast<size_t>(plan().world_size()), !attempt_.agents_have_pmi && !attempt_.agent_lost);
   nodes_.begin_attempt();
-  remember([](record::RunMemory* memory) { memory->lost.clear(); });
+  remember([](record::RunMemory* memory) {
+    memory->lost.clear();
+    memory->decided.clear();
+  });
   attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
   open_pmix();
   attempt_.facts.attempt = attempts_;
@@ -49,6 +52,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   if (options_.guard != nullptr) options_.guard->run_id(attempt_.facts.run_id);
   journal_->begin_attempt(attempts_, memory_.restarts);
   journal_->job(JobState::kDeploy, why, {}, code);
+  if (options_.guard != nullptr) options_.guard->began();
   Status ready = dir_.prepare(attempts_);
   log_times_->begin_attempt(dir_.attempt_logs(attempts_), unix_ms());
   // The newest one that is over stays as it is: its logs are what people look at now.

@@ -3,6 +3,9 @@
 // reason and an answer.
 #include <fmt/core.h>
 
+#include <csignal>
+
+#include "launcher/supervise/succession.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -13,26 +16,51 @@ void Supervisor::take_over() {
   next_start_ = NextStart::kTakeOver;
   take_memory();
   const auto go_on = [this](const SlurmJob::Answer& /*job*/) {
+    if (plan().under_slurm) ask_for_its_stop();
     const std::string& unswept = options_.predecessor.unswept;
-    if (unswept.empty()) return answer_death();
+    // Slurm ends all processes of a job that goes back into the queue, and a deadline may be near.
+    const bool swept_by_slurm = state_.stop && state_.stop->deadline_ms && slurm_->can_requeue();
+    if (unswept.empty() || swept_by_slurm) return answer_death();
     sweep(unswept, [this] { answer_death(); });
   };
   if (slurm_->info()) return go_on({});
   slurm_->ask(go_on);
 }
 
-// Goes on with what the dead dlrun had recorded: restarts, lost nodes, the fence.
+// Goes on with what the dead dlrun had recorded (succession.h).
 void Supervisor::take_memory() {
-  memory_ = record::remembered(journal_->events());
+  if (options_.predecessor.began) memory_ = record::remembered(journal_->events());
   journal_->remember(memory_);
+  const std::string failed = options_.predecessor.began ? unanswered_failure(memory_, journal_->events()) : "";
   just_lost_ = nodes_.resume(memory_, awake_ms(), unix_ms());
   if (options_.settle) options_.settle(plan());
+  if (memory_.stop)
+    for (const StopAsked& asked : ask_again(*memory_.stop)) handle(asked);
+  // The dead dlrun would have restarted the learners for it, or ended the job.
+  if (!failed.empty())
+    remember([&](record::RunMemory* memory) {
+      ++memory->restarts;
+      ++memory->class_restarts[failed];
+    });
   if (just_lost_.empty()) return;
   remember([&](record::RunMemory* memory) {
     ++memory->moved;
     memory->lost.clear();
     memory->left_out.insert(memory->left_out.end(), just_lost_.begin(), just_lost_.end());
   });
+}
+
+// The dead dlrun may not have known yet what a signal meant, or not have got it. Whatever Slurm sends a signal for can
+// be seen in what it says of the job.
+void Supervisor::ask_for_its_stop() {
+  const guard::Predecessor& before = options_.predecessor;
+  const int signal = before.notice != 0 ? before.notice : SIGUSR2;
+  const int64_t signal_ms = before.notice != 0 ? before.notice_ms : unix_ms();
+  const std::optional<slurm_cli::JobInfo>& job = slurm_->info();
+  const NoticeReading reading = read_signal(state_.rules, signal, signal_ms, job, unix_ms());
+  if (reading.kind != NoticeReading::Kind::kStop) return;
+  if (job && job->preempt_time && reading.cause == StopCause::kPreemption) journal_->preempted();
+  ask_to_stop(reading.cause, reading.deadline_ms, before.notice, stop_cause_name(reading.cause));
 }
 
 void Supervisor::answer_death() {
@@ -49,13 +77,18 @@ void Supervisor::answer_death() {
   limits.measurable = plan().checkpoint.has_value();
   limits.can_requeue = slurm_->can_requeue();
   limits.node_lost = nodes_.any_lost();  // a lost node is left only where the rest of the allocation does not suffice
-  const EndDecision decision = decide_after_death(death, before.last, limits);
+  limits.stop_asked = state_.stop.has_value();
   journal_->begin_attempt(attempts_, memory_.restarts);
-  attempt_.failures = {death};
-  decision_ = decision;
-  if (!memory_.pause.empty()) ask_to_stop(StopCause::kPause, {}, 0, memory_.pause);
+  if (const auto decided = decided_before(memory_, journal_->events(), death.text)) {
+    decision_ = *decided;
+    const bool back = state_.stop && state_.stop->cause == StopCause::kSlurmRequeue;
+    if (back && decision_.action == EndDecision::Action::kHold)
+      decision_.action = EndDecision::Action::kAlreadyRequeued;
+  } else {
+    decision_ = decide_after_death(death, before.last, limits);
+    attempt_.failures = {death};
+  }
   handle(decided_of_decision());
-  if (before.notice != 0) handle(Signalled{before.notice});
 }
 
 void Supervisor::start_in_place_of_dead() {

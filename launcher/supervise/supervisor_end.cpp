@@ -16,6 +16,7 @@
 #include "common/process/descendants.h"
 #include "launcher/protocol/progress_file.h"
 #include "launcher/supervise/once_more.h"
+#include "launcher/supervise/succession.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -196,6 +197,7 @@ void Supervisor::perform(const AskVersion& /*ask*/) {
 
 void Supervisor::perform(const End& /*end*/) {
   using Action = EndDecision::Action;
+  remember([this](record::RunMemory* memory) { memory->decided = decided_text(decision_.action); });
   if (is_put_back_once_more() && slurm_->version() && puts_back_once_more(*slurm_->version())) {
     journal_->once_more(plan().slurm_restart_count + 1, command_text(plan().command));
     say("Slurm puts a job that was preempted back once more after its end; that start will run nothing");
@@ -208,7 +210,10 @@ void Supervisor::perform(const End& /*end*/) {
   std::string words;
   if (decision_.action == Action::kComplete) {
     journal_->job(JobState::kCompleted, reason, step, "000", 0);
-    if (!options_.quiet)
+    // A dlrun that takes over at the end has begun no attempt.
+    if (!options_.quiet && attempt_.started_ms == 0)
+      words = name() + ": " + reason + "\n";
+    else if (!options_.quiet)
       words = fmt::format("{}: completed in {}\n", name(),
                           seconds < 60 ? fmt::format("{:.1f} s", seconds)
                                        : format_duration(std::chrono::seconds(std::lround(seconds))));

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "launcher/supervise/succession.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -14,6 +15,7 @@ using record::JobState;
 
 void Supervisor::perform(const PutBack& back) {
   exit_status_ = decision_.exit_status;
+  remember([this](record::RunMemory* memory) { memory->decided = decided_text(decision_.action); });
   const auto cause = cause_of_end();
   if (decision_.exclude_node && cause)
     remember([&](record::RunMemory* memory) {
@@ -38,6 +40,7 @@ void Supervisor::perform(const PutBack& back) {
 
 void Supervisor::perform(const PutBackFailed& /*failed*/) {
   std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", put_back_error_.c_str());
+  remember([](record::RunMemory* memory) { memory->decided = decided_text(EndDecision::Action::kFail); });
   journal_->job(JobState::kFailed, "could not be put back: " + put_back_error_, {}, "S104", exit_status_);
   settle(exit_status_, {});
 }
@@ -48,6 +51,7 @@ void Supervisor::perform(const HoldJob& /*hold*/) {
 
 void Supervisor::perform(const AlreadyBack& /*back*/) {
   exit_status_ = decision_.exit_status;
+  remember([this](record::RunMemory* memory) { memory->decided = decided_text(decision_.action); });
   journal_->job(JobState::kPending, decision_.reason, attempt_.newest_saved_step(), class_code(),
                 decision_.exit_status);
   say(decision_.reason);

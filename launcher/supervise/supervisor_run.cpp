@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "launcher/supervise/succession.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -14,6 +15,11 @@ namespace {
 bool may_begin_stop(const RunState& state, const RunEvent& event) {
   return state.stop_waits || state.question.open || std::holds_alternative<StopAsked>(event) ||
          std::holds_alternative<Signalled>(event);
+}
+
+std::string text_of(const std::optional<record::AcceptedStop>& stop) {
+  if (!stop) return "";
+  return (stop->hold ? "to be paused: " : "to be stopped: ") + stop->who;
 }
 
 }  // namespace
@@ -28,10 +34,25 @@ void Supervisor::handle(RunEvent event) {
     events_.pop_front();
     Moment now{unix_ms(), awake_ms(), {}};
     if (may_begin_stop(state_, first)) now.times = attempt_.save_times();
-    for (const RunAction& action : next(&state_, first, now))
-      std::visit([this](const auto& each) { perform(each); }, action);
+    const RunActions actions = next(&state_, first, now);
+    record_stop();
+    for (const RunAction& action : actions) std::visit([this](const auto& each) { perform(each); }, action);
   }
   handling_ = false;
+}
+
+// A stop is recorded before anything is done about it or promised, so that a dlrun that takes over carries it out.
+void Supervisor::record_stop() {
+  if (options_.guard != nullptr) {
+    const OpenSignal open = open_signal(state_);
+    options_.guard->unanswered(open.signal, open.unix_ms);
+  }
+  const std::optional<record::AcceptedStop> accepted = accepted_stop(state_);
+  if (accepted == memory_.stop) return;
+  const std::string text = text_of(accepted);
+  const bool is_news = !text.empty() && text != text_of(memory_.stop);
+  remember([&](record::RunMemory* memory) { memory->stop = accepted; });
+  if (is_news) journal_->note(text);
 }
 
 void Supervisor::perform(const Say& what) {

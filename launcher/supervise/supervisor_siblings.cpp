@@ -11,20 +11,11 @@ constexpr uint64_t kLookMs = 20;
 constexpr int64_t kLastMoment = 700;       // ms before the deadline, when Slurm kills all runs
 constexpr int64_t kMostToArriveMs = 5000;  // without success in writing the book; then this run asks alone
 
-// The causes of a stop that a run passes on to the others through the book, with their names there. When Slurm ends the
-// job, each run learns of it from Slurm, so those causes are not passed on.
-struct Shared {
-  StopCause cause;
-  const char* name;
-};
-constexpr Shared kShared[] = {{StopCause::kPause, runs::kPauseCause}, {StopCause::kPreemption, "preemption"},
-                              {StopCause::kYield, "yield"},           {StopCause::kResize, "resize"},
-                              {StopCause::kTimeLimit, "time limit"},  {StopCause::kTogether, runs::kTogetherCause}};
-
-StopCause cause_of(const std::string& name) {
-  for (const Shared& row : kShared)
-    if (name == row.name) return row.cause;
-  return StopCause::kTogether;
+// The causes of a stop that a run passes on to the others through the book. When Slurm ends the job, each run learns of
+// it from Slurm, so those causes are not passed on.
+bool is_shared(StopCause cause) {
+  return cause == StopCause::kPause || cause == StopCause::kPreemption || cause == StopCause::kYield ||
+         cause == StopCause::kResize || cause == StopCause::kTimeLimit || cause == StopCause::kTogether;
 }
 
 }  // namespace
@@ -33,15 +24,13 @@ StopCause cause_of(const std::string& name) {
 void Supervisor::look_at_siblings() {
   if (!options_.siblings || state_.finished()) return;
   if (state_.stop && told_siblings_ != state_.stop->cause) {
-    bool told = true;
-    for (const Shared& row : kShared)
-      if (row.cause == state_.stop->cause) told = ask_siblings(row.name, state_.stop->who);
-    if (told) told_siblings_ = state_.stop->cause;
+    const StopCause cause = state_.stop->cause;
+    if (!is_shared(cause) || ask_siblings(stop_cause_key(cause), state_.stop->who)) told_siblings_ = cause;
   }
   const auto asked = options_.siblings->look();
   if (!asked) return;
   StopAsked stop;
-  stop.cause = cause_of(asked->cause);
+  stop.cause = parse_stop_cause(asked->cause).value_or(StopCause::kTogether);
   if (asked->deadline_ms != 0) stop.deadline_ms = asked->deadline_ms;
   stop.who = asked->who;
   handle(stop);

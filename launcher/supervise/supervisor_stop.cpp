@@ -47,12 +47,6 @@ void Supervisor::ask_to_stop(StopCause cause, std::optional<int64_t> deadline_ms
 }
 
 void Supervisor::perform(const StopAnswer& answer) {
-  // A pause is recorded before it is promised, so that a dlrun that takes over keeps the promise.
-  const bool hold = state_.hold || (state_.stop && state_.stop->hold);
-  if (hold && memory_.pause.empty()) {
-    remember([&](record::RunMemory* memory) { memory->pause = state_.stop ? state_.stop->who : "dlctl pause"; });
-    journal_->note("to be paused: " + memory_.pause);
-  }
   if (answer.asker == 0) return;
   server_->send(answer.asker, reply_to(answer.kind));
 }

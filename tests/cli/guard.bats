@@ -172,6 +172,44 @@ need_learner() { [[ -x $learner ]] || skip "built without HDF5"; }
   run ! grep -q 'another has taken' out
 }
 
+@test "a stop that dlrun itself had accepted when it was killed: another carries it out, and does not train on" {
+  "$dlrun" -n 1 -r 3 --grace 60s --job-dir job -- sh -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done' >out 2>&1 3>&- &
+  guard=$!
+  wait_grep ready job/logs/attempt-1/learner-0.log
+  wait_grep '"learner":0,"state":"PROCESSING"' job/events.jsonl
+  kill -TERM "$(its_pid)"
+  wait_grep 'asking the learners to end' out
+  contains "$(cat job/events.jsonl)" '"state":"PROCESSING","reason":"to be stopped: a signal"'
+  kill -9 "$(its_pid)"
+  ends_with 143
+  contains "$(tail -n 1 job/events.jsonl)" '"state":"HALTED","reason":"interrupted: dlrun died before the learners had saved"'
+  run ! grep -q '"attempt":2' job/events.jsonl
+}
+
+@test "a dlrun that is killed before it has begun leaves nothing of an earlier run to the one in its place" {
+  "$dlrun" -n 1 --job-dir job -- sleep 161803 >out 2>&1 3>&- &
+  guard=$!
+  wait_grep '"learner":0,"state":"PROCESSING"' job/events.jsonl
+  echo '{"action":"pause","reason":"a demo"}' >job/request.json
+  ends_with 76
+  contains "$(tail -n 1 job/events.jsonl)" '"HALTED","reason":"paused: '
+  # The first dlrun waits for this lock when it is killed.
+  exec 9>>job/dlrun.lock
+  flock 9
+  "$dlrun" -n 1 -r 1 --job-dir job -- echo trained >out 2>&1 3>&- 9>&- &
+  guard=$!
+  for _ in $(seq 100); do
+    first=$(pgrep -P "$guard") && break
+    sleep 0.05
+  done
+  sleep 0.5
+  kill -9 "$first"
+  exec 9>&-
+  ends_with 0
+  contains "$(cat out)" '^dlrun: dlrun was killed by signal 9 \(SIGKILL\); another has taken its place'
+  contains "$(cat out)" '^trained'
+}
+
 # With a terminal and job control, as in a shell of a person.
 @test "Ctrl-Z stops dlrun and its guard, fg goes on" {
   "$dlrun" -n 1 --job-dir job -- sh -c 'echo ready; for i in $(seq 20); do sleep 0.1; done' >out 2>&1 3>&- &

@@ -67,6 +67,26 @@ guard_of() { ps -o ppid= -p "$(dlrun_of "$1")" | tr -d ' '; }
   [ "$(grep -c 'attempt 2 began' "slurm-$job.out")" = 0 ]
 }
 
+# No save of the first attempt before a stop ever ends, so dlrun can be killed within it.
+@test "a request to give GPUs back, accepted or not read yet when dlrun was killed: the job goes back and does not train on" {
+  for when in accepted unread; do
+    job=$(submit --open-mode=append -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps train.sh 120 40 stuck@5)
+    trained "$job"
+    on_login scontrol update "JobId=$job" "AdminComment=dl:1 yields=999@$(($(date +%s) + 90)):0"
+    [ $when = accepted ] || kill -STOP "$(dlrun_of "$job")"
+    on_login scancel --signal=USR2 "$job"
+    if [ $when = accepted ]; then
+      wait_file "dl-$job/events.jsonl" 'to be stopped: lent GPUs are taken back' 20
+    fi
+    kill -9 "$(dlrun_of "$job")"
+    wait_for 40 "job $job is put back" has_restarts "$job" 1
+    assert_contains "$(events "$job")" '^1 PENDING lent GPUs are taken back: dlrun died before the learners had saved'
+    goes_on_after_requeue "$job"
+    [ "$(events "$job" | grep -c '^2 DEPLOY restart of dlrun')" = 0 ]
+    rm -r ck
+  done
+}
+
 restarts_of() { job_field "$1" Restarts; }
 has_restarts() { [[ $(restarts_of "$1") == "$2" ]]; }
 kill_both() {

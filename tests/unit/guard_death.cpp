@@ -113,6 +113,20 @@ TEST(GuardDeath, ASuccessorWithTooFewNodesLeftHasTheJobPutBack) {
   EXPECT_EQ(supervise::decide_after_death(death(), false, limits).action, Action::kRestart);
 }
 
+// A stop that was accepted is carried out in place of the restart, also where the job could not begin again.
+TEST(GuardDeath, ASuccessorAnswersNotTheDeathButTheStopThatWasAccepted) {
+  supervise::RestartLimits limits;
+  limits.stop_asked = limits.can_requeue = true;
+  for (const bool last : {false, true})
+    for (const int without_progress : {0, 5})
+      for (const bool checkpoint : {false, true}) {
+        limits.without_progress = without_progress;
+        limits.measurable = checkpoint;
+        EXPECT_EQ(supervise::decide_after_death(death(), last, limits).action,
+                  supervise::EndDecision::Action::kRestart);
+      }
+}
+
 TEST(GuardDeath, ItsClassIsOurs) {
   const supervise::FailureClass its = supervise::classify(death(), {});
   EXPECT_EQ(supervise::format_class(its), "launcher (S105, ours)");

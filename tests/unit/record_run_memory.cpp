@@ -25,7 +25,8 @@ RunMemory full() {
   memory.excluded = "n2,n7";
   memory.fence_unix_ms = 1789000002750;
   memory.store = kStoreWithoutLibuv;
-  memory.pause = "asked by dlctl pause";
+  memory.stop = AcceptedStop{"yield", "lent GPUs are taken back", 12, 1789000060000, true};
+  memory.decided = "requeue";
   return memory;
 }
 
@@ -38,13 +39,23 @@ TEST(RunMemoryTest, EveryMemberIsReadBack) {
   EXPECT_TRUE(*read->memory == full());
   const auto empty = memory_from(to_json(RunMemory{}));
   ASSERT_TRUE(empty);
+  RunMemory plain;
+  plain.stop = AcceptedStop{"interrupt", "", 0, 0, false};
+  const auto again = memory_from(to_json(plain));
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(*again == plain);
+  EXPECT_FALSE(plain == RunMemory{});
   EXPECT_TRUE(*empty == RunMemory{});
 }
 
 TEST(RunMemoryTest, BadOnesAreRefused) {
-  for (const char* text : {"1", "[]", R"({"restarts":"2"})", R"({"class_restarts":[1]})",
-                           R"({"class_restarts":{"port":"1"}})", R"({"left_out":"n1"})", R"({"left_out":[1]})",
-                           R"({"lost":"n1"})", R"({"excluded":3})", R"({"pause":true})", R"({"fence_ms":1.5})"})
+  for (const char* text :
+       {"1", "[]", R"({"restarts":"2"})", R"({"class_restarts":[1]})", R"({"class_restarts":{"port":"1"}})",
+        R"({"left_out":"n1"})", R"({"left_out":[1]})", R"({"lost":"n1"})", R"({"excluded":3})", R"({"stop":"pause"})",
+        R"({"fence_ms":1.5})", R"({"store":1})", R"({"stop":{}})", R"({"stop":{"cause":1}})",
+        R"({"stop":{"cause":"pause","hold":1}})", R"({"stop":{"cause":"pause","who":[]}})",
+        R"({"stop":{"cause":"pause","signal":"9"}})", R"({"stop":{"cause":"pause","deadline_ms":"1"}})",
+        R"({"decided":true})"})
     EXPECT_FALSE(memory_from(Json::parse(text))) << text;
   EXPECT_TRUE(memory_from(Json::parse(R"({"of_a_later_version":1})")));
 }

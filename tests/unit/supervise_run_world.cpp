@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/supervise/succession.h"
+
 namespace dl::supervise::testing {
 namespace {
 
@@ -283,7 +285,7 @@ void RunWorld::step() {
   const bool nobody = std::none_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.alive; });
   if (runs() && nobody) return attempt_ends();
   const size_t rank = static_cast<size_t>(pick(static_cast<int>(learners_.size())));
-  switch (pick(13)) {
+  switch (pick(14)) {
     case 1:
       return stop();
     case 2:
@@ -306,6 +308,8 @@ void RunWorld::step() {
       return after_goes_on();
     case 12:
       return attempt_goes_on();
+    case 13:
+      return chance(4) ? die() : pass_time();
     default:
       return runs() ? pass_time() : after_goes_on();
   }
@@ -364,6 +368,39 @@ void RunWorld::after_goes_on() {
     case Awaited::kSettle:
       return give(Settled{});
   }
+}
+
+// dlrun is killed, its learners end, and another dlrun takes its place with what is recorded of the dead one.
+void RunWorld::die() {
+  if (state_.phase == Phase::kIdle) return pass_time();
+  if (tracing_) trace_ += fmt::format("{:>7} dlrun dies\n", now_.unix_ms - kStart);
+  const std::optional<record::AcceptedStop> stop = accepted_stop(state_);
+  const OpenSignal signal = open_signal(state_);
+  const bool decided = state_.phase == Phase::kPuttingBack || state_.phase == Phase::kSettling;
+  What what = state_.decided.what;
+  const bool refused = state_.phase == Phase::kSettling && (what == What::kRequeue || what == What::kHold);
+  if (refused) what = What::kFail;
+  const RunRules rules = state_.rules;
+  state_ = RunState{};
+  state_.rules = rules;
+  for (Learner& learner : learners_) learner.alive = false;
+  awaited_ = Awaited::kNone;
+  questions_ = 0;
+  kill_at_ms_ = request_ = term_ms_ = 0;
+  told_kind_ = 0;
+  by_kill_ = false;
+  words_.clear();
+  if (stop)
+    for (const StopAsked& asked : ask_again(*stop)) give(asked);
+  if (signal.signal == SIGTERM && rules.under_slurm) {
+    const NoticeReading reading =
+        read_signal(rules, signal.signal, signal.unix_ms, jobs()[static_cast<size_t>(pick(6))], now_.unix_ms);
+    if (reading.kind == NoticeReading::Kind::kStop)
+      give(StopAsked{reading.cause, reading.deadline_ms, signal.signal, "a signal", 0});
+  }
+  if (decided) return give(Decided{what});
+  constexpr What kWhat[] = {What::kRestart, What::kFail, What::kHold, What::kRequeue};
+  give(Decided{state_.stop ? What::kRestart : kWhat[pick(4)]});
 }
 
 // Everybody does what is to be done; nothing new comes.

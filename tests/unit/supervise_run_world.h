@@ -48,6 +48,7 @@ class RunWorld {
   void attempt_ends();
   void after_goes_on();
   void wind_down();
+  void die();
   Decided decision(bool stopped);
   bool runs() const { return state_.phase >= Phase::kStarting && state_.phase <= Phase::kEnding; }
 

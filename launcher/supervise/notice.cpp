@@ -123,7 +123,9 @@ NoticeReading read_notice(const NoticeInput& input) {
     return stop(itself ? StopCause::kResize : StopCause::kYield, *deadline * 1000);
   }
   int64_t end_ms = job.end_time ? *job.end_time * 1000 : 0;
-  if (job.preempt_time || starts_with(job.state, "PREEMPTED"))
+  // A time before the job's start is that of an earlier preemption.
+  const bool preempted = job.preempt_time && !(job.start_time && *job.preempt_time < *job.start_time);
+  if (preempted || starts_with(job.state, "PREEMPTED"))
     return stop(StopCause::kPreemption, end_ms > input.now_ms ? end_ms : kill_ms);
   if (end_ms > 0 && end_ms - input.now_ms <= (input.signal_lead_s + kEarlyS) * 1000) {
     reading.kind = NoticeReading::Kind::kWatchTimeLimit;

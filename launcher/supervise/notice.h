@@ -51,7 +51,7 @@ struct NoticeInput {
 //   being ended              stop: time limit if that has passed, else cancelled
 //   asked to yield           stop, until the deadline that dlpolicyd wrote into its label (admin comment); resized, if
 //                            the claimant is the job itself
-//   preemption time set      stop, preempted, until the job's end time
+//   preemption time set      stop, preempted, until the job's end time, unless it is before the job's start
 //   end time near            time limit (the supervisor decides when to stop)
 //   else                     SIGUSR2: save now and go on; SIGTERM: somebody's `scancel --signal=TERM`: stop, interrupt
 NoticeReading read_notice(const NoticeInput& input);

@@ -237,6 +237,22 @@ TEST(NoticeTest, WithoutAnAnswerOfSlurmASigtermIsTakenSeriously) {
   EXPECT_EQ(read_notice(input).kind, NoticeReading::Kind::kSaveNow);
 }
 
+TEST(NoticeTest, APreemptionOfAnEarlierStartIsNoneOfThisOne) {
+  NoticeInput in;
+  in.signal = SIGUSR2;
+  in.now_ms = in.signal_ms = 1'789'000'100'000;
+  in.job.emplace();
+  in.job->state = "RUNNING";
+  in.job->preempt_time = 1'789'000'090;
+  in.job->end_time = 1'789'000'120;
+  EXPECT_EQ(read_notice(in).cause, StopCause::kPreemption) << "the start is not known";
+  in.job->start_time = 1'789'000'090;
+  EXPECT_EQ(read_notice(in).kind, NoticeReading::Kind::kStop);
+  in.job->start_time = 1'789'000'095;
+  in.job->end_time = 1'789'090'000;
+  EXPECT_EQ(read_notice(in).kind, NoticeReading::Kind::kSaveNow);
+}
+
 TEST(NoticeTest, GpusThatAreTakenBack) {
   constexpr int64_t kNow = 1789000000;
   struct Row {

@@ -67,9 +67,10 @@ dlckpt_error dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out)
       return Error{Errc::kInvalid,
                    "out is NULL, or out->struct_size is not sizeof(dlckpt_settings), " + std::to_string(sizeof all)};
     DL_TRY_ASSIGN(dl::ckpt::Resolved resolved, dl::ckpt::resolve(options));
-    thread_local std::string dir;
+    thread_local std::string dir, run_id;
     const dl::ckpt::Settings& settings = resolved.settings;
     dir = settings.dir;
+    run_id = settings.run_id;
     all.struct_size = out->struct_size;
     all.from_environment = resolved.from_environment;
     all.dir = dir.empty() ? nullptr : dir.c_str();
@@ -79,6 +80,9 @@ dlckpt_error dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out)
     all.mode = settings.mode == dl::ckpt::Settings::kAsync  ? DLCKPT_MODE_ASYNC
                : settings.mode == dl::ckpt::Settings::kSync ? DLCKPT_MODE_SYNC
                                                             : DLCKPT_MODE_LAZY;
+    all.rank = settings.rank;
+    all.world_size = settings.world_size;
+    all.run_id = run_id.c_str();
     std::memcpy(out, &all, out->struct_size);
     return {};
   });

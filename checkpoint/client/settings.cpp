@@ -39,7 +39,8 @@ Result<std::optional<int>> int_variable(const char* name, int min, int max) {
   return std::optional<int>(static_cast<int>(*value));
 }
 
-// Takes rank and world size from the first pair whose first variable is set.
+// Takes rank and world size from the first pair of which both variables are set. The Python module's find_world() does
+// the same (tests/python/test_pure.py compares the two).
 Status resolve_rank(Settings* settings) {
   struct Pair {
     const char* rank;
@@ -52,9 +53,9 @@ Status resolve_rank(Settings* settings) {
                                     {"PMIX_RANK", "SLURM_NTASKS"},
                                     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
   for (const Pair& pair : kPairs) {
+    if (!variable(pair.rank) || !variable(pair.size)) continue;
     DL_TRY_ASSIGN(const std::optional<int> rank, int_variable(pair.rank, 0, kMaxRanks - 1));
     DL_TRY_ASSIGN(const std::optional<int> size, int_variable(pair.size, 1, kMaxRanks));
-    if (!rank || !size) continue;
     settings->rank = *rank;
     settings->world_size = *size;
     return {};
@@ -62,6 +63,17 @@ Status resolve_rank(Settings* settings) {
   return {};
 }
 
+// The name that the PMIx server of mpirun gave this start. Slurm's own server names the job step ("slurm.pmix.12.0"),
+// and a job that was requeued gets the same name again, so this is not taken.
+std::optional<std::string> name_by_mpirun() {
+  constexpr size_t kMostTaken = 200;
+  const auto name = variable("PMIX_NAMESPACE");
+  if (!name || name->rfind("slurm.pmix.", 0) == 0) return std::nullopt;
+  return name->substr(0, kMostTaken);
+}
+
+// The order is that of options.run_id in dlckpt.h. A name that is more certainly new at each start comes first:
+// torchrun and mpirun may start learners several times within one job step.
 Status resolve_run_id(Settings* settings) {
   if (!settings->run_id.empty()) return {};
   if (const auto id = variable(env::kRunId)) {
@@ -72,6 +84,8 @@ Status resolve_run_id(Settings* settings) {
     settings->run_id = *elastic + "@" + variable("MASTER_ADDR").value_or("") + ":" +
                        variable("MASTER_PORT").value_or("") + "#" +
                        variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  } else if (const auto name = name_by_mpirun()) {
+    settings->run_id = "pmix-" + *name;
   } else if (const auto job = variable("SLURM_JOB_ID")) {
     // In a plain srun each job step is one start of the job.
     settings->run_id = "slurm-" + *job + "." + variable("SLURM_STEP_ID").value_or("0") + "-" +

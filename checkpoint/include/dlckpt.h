@@ -148,8 +148,9 @@ typedef struct dlckpt_options {
                            DL_RANK/DL_WORLD_SIZE, else RANK/WORLD_SIZE, else OMPI_COMM_WORLD_RANK/_SIZE, else PMIX_RANK
                            with SLURM_NTASKS, else SLURM_PROCID/SLURM_STEP_NUM_TASKS, else 0 of 1 */
   const char* run_id;   /* the same on all ranks, different for each start of the job. Else DL_RUN_ID, else made up
-                           if world_size is 1, else TORCHELASTIC_RUN_ID with MASTER_ADDR and MASTER_PORT, else the ids
-                           of Slurm's job and job step, else an error */
+                           if world_size is 1, else TORCHELASTIC_RUN_ID with MASTER_ADDR, MASTER_PORT and the number
+                           of torchrun's restarts, else mpirun's PMIX_NAMESPACE, else the ids of Slurm's job and job
+                           step with the number of restarts, else an error */
   double every_s;       /* save about every so many seconds; DLCKPT_EVERY_AUTO: the library chooses the interval from
                            the measured cost of saves, see libdlckpt(3). Under dlrun the interval that was asked for at
                            submission counts instead, and dlrun says when to save */
@@ -189,11 +190,13 @@ typedef struct dlckpt_settings {
   size_t struct_size;        /* set it to sizeof(dlckpt_settings) before the call */
   unsigned from_environment; /* DLCKPT_SETTING_ bits: which settings below come from the environment */
   const char* dir;           /* NULL: neither options nor environment name one; dlckpt_open would refuse that. Valid
-                                until the calling thread's next dlckpt_resolve */
+                                until the calling thread's next dlckpt_resolve, as run_id is */
   double every_s;            /* 0: not by time; DLCKPT_EVERY_AUTO */
   int64_t every_steps;       /* 0: not by train steps */
   int keep;
   int mode; /* a DLCKPT_MODE_ */
+  int rank, world_size;
+  const char* run_id; /* if it is made up, another at each call */
 } dlckpt_settings;
 enum { DLCKPT_SETTING_DIR = 1, DLCKPT_SETTING_EVERY = 2, DLCKPT_SETTING_KEEP = 4, DLCKPT_SETTING_MODE = 8 };
 

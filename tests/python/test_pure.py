@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """State as JSON and arrays, the sample order, and what the environment says: nothing is saved here."""
+import ctypes
 import json
 import math
 import os
@@ -8,8 +9,9 @@ import tempfile
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 
 import support  # first: it sets the path
-from dlckpt import codec
+from dlckpt import codec, library
 from dlckpt.errors import MismatchError, InvalidError, StateError
+from dlckpt.run_id import find_run_id
 import dlckpt
 
 
@@ -178,6 +180,67 @@ class Samples(support.Case):
     def test_the_order_is_the_same_in_every_version(self):
         batches = dlckpt.GlobalBatches(10, 4, seed=3, rank=0, world_size=1)
         self.assertEqual([next(batches) for _ in range(3)], [[9, 1, 0, 8], [2, 4, 3, 5], [7, 6, 5, 1]])
+
+
+RANKS = ("DL_ROLE_RANK", "DL_ROLE_SIZE", "DL_RANK", "DL_WORLD_SIZE", "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+         "PMIX_RANK", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
+NAMES = ("DL_RUN_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT", "PMIX_NAMESPACE", "SLURM_JOB_ID",
+         "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+
+
+def by_the_library(run_id=None, world_size=0):
+    """((rank, world size), run id) that libdlckpt finds in the environment for a program in C; None if it refuses what is there."""
+    lib = library.load()
+    options = library.Options(struct_size=ctypes.sizeof(library.Options), world_size=world_size, run_id=run_id)
+    found = library.Settings(struct_size=ctypes.sizeof(library.Settings))
+    if lib.dlckpt_resolve(ctypes.byref(options), ctypes.byref(found)) != library.OK:
+        return None
+    return (found.rank, found.world_size), found.run_id.decode()
+
+
+class OneOrder(support.Case):
+    """What the environment says of the learners has one order, in C and in Python."""
+
+    def test_rank_and_size_are_those_that_the_library_finds(self):
+        pairs = list(zip(RANKS[::2], RANKS[1::2]))
+        table = [{}]
+        for i, (rank, size) in enumerate(pairs):
+            table += [{rank: "1", size: "3"}, {rank: "1"}, {size: "3"}, {rank: "", size: "3"}]
+            table += [{rank: bad, size: "3"} for bad in ("x", "3", "-1", " 1", "1_0", "+1", "0x1", "\u0661", "1" * 30)]
+            table += [{rank: "0", size: bad} for bad in ("0", "-1", "", "2.0")]
+            table += [{rank: "bad", other_size: "4"} for other_size in (pairs[i - 1][1],)]
+            for j, (other_rank, other_size) in enumerate(pairs):
+                if i != j:
+                    table += [{rank: "1", size: "3", other_rank: "2", other_size: "4"}, {rank: "bad", other_rank: "2", other_size: "4"}]
+        self.assertGreater(len(table), 100)
+        for said in table:
+            with support.environment(**{**dict.fromkeys(RANKS), **said}):
+                there = by_the_library(run_id=b"r")
+                try:
+                    here = tuple(dlckpt.find_world())
+                except InvalidError:
+                    here = None
+                self.assertEqual(here, there and there[0], said)
+
+    def test_the_run_id_is_the_one_that_the_library_finds(self):
+        step = {"SLURM_PROCID": "1", "SLURM_JOB_ID": "12", "SLURM_STEP_ID": "3"}
+        torchrun = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "n1", "MASTER_PORT": "29500", "TORCHELASTIC_RESTART_COUNT": "2"}
+        table = [(step, "slurm-12.3-0"), ({**step, "SLURM_RESTART_COUNT": "1"}, "slurm-12.3-1"),
+                 ({**step, "PMIX_NAMESPACE": "slurm.pmix.12.3"}, "slurm-12.3-0"),
+                 # Of mpirun in a job, the first node's learners lack Slurm's step, and the others have it.
+                 ({**step, "PMIX_NAMESPACE": "prterun-n1-77@1"}, "pmix-prterun-n1-77@1"),
+                 ({"SLURM_JOB_ID": "12", "PMIX_NAMESPACE": "prterun-n1-77@1"}, "pmix-prterun-n1-77@1"),
+                 ({"PMIX_NAMESPACE": "prterun-n1-77@1"}, "pmix-prterun-n1-77@1"),
+                 # torchrun starts its learners again within the job step.
+                 ({**step, **torchrun}, "none@n1:29500#2"), ({**torchrun, "PMIX_NAMESPACE": "prterun-n1-77@1"}, "none@n1:29500#2"),
+                 ({**step, **torchrun, "DL_RUN_ID": "mine"}, "mine"), ({}, None)]
+        for said, expected in table:
+            with support.environment(**{**dict.fromkeys(NAMES + RANKS), **said}):
+                there = by_the_library(world_size=2)
+                self.assertEqual(there and there[1], expected, said)
+                given = find_run_id(dlckpt.World(0, 2))
+                here = by_the_library(run_id=given and given.encode(), world_size=2)
+                self.assertEqual(here and here[1], expected, said)
 
 
 class World(support.Case):

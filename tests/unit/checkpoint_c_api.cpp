@@ -115,6 +115,15 @@ TEST(CheckpointSettings, TheFirstSourceThatSpeaksCounts) {
   }
 }
 
+TEST(CheckpointSettings, AreToldWithRankAndRunId) {
+  const Environment env({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"DL_RUN_ID", "run-1"}});
+  dlckpt_settings found{};
+  found.struct_size = sizeof found;
+  ASSERT_EQ(dlckpt_resolve(nullptr, &found), DLCKPT_OK) << dlckpt_open_error();
+  EXPECT_TRUE(found.rank == 1 && found.world_size == 2) << found.rank << " of " << found.world_size;
+  EXPECT_STREQ(found.run_id, "run-1");
+}
+
 // Whether an argument is given, whether the environment speaks, and who counts. The same table in both languages:
 // tests/python/test_pure.py has it for attach().
 TEST(CheckpointSettings, WhoCountsOfAnArgumentAndTheEnvironment) {

@@ -95,6 +95,9 @@ class Settings(ctypes.Structure):
         ("every_steps", c_int64),
         ("keep", c_int),
         ("mode", c_int),
+        ("rank", c_int),
+        ("world_size", c_int),
+        ("run_id", c_char_p),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import List, NamedTuple, Optional, Tuple
 
 from .errors import InvalidError
@@ -15,7 +16,8 @@ class World(NamedTuple):
     size: int
 
 
-# In the order of dlckpt_options.world_size in dlckpt.h.
+# In the order of dlckpt_options.world_size in dlckpt.h. libdlckpt has the same table (checkpoint/client/settings.cpp) for
+# programs without Python; this one serves those that have no libdlckpt.
 _PAIRS: List[Tuple[str, str]] = [
     ("DL_ROLE_RANK", "DL_ROLE_SIZE"),  # their numbers do not count parameter servers
     ("DL_RANK", "DL_WORLD_SIZE"),
@@ -24,6 +26,8 @@ _PAIRS: List[Tuple[str, str]] = [
     ("PMIX_RANK", "SLURM_NTASKS"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 ]
+
+_NUMBER = "-?[0-9]{1,9}"
 
 
 def find_world(rank: Optional[int] = None, world_size: Optional[int] = None) -> World:
@@ -37,12 +41,9 @@ def find_world(rank: Optional[int] = None, world_size: Optional[int] = None) -> 
         rank_text, size_text = os.environ.get(rank_name), os.environ.get(size_name)
         if not rank_text or not size_text:
             continue
-        try:
-            found = int(rank_text), int(size_text)
-        except ValueError:
-            raise InvalidError("%s='%s' and %s='%s' must be whole numbers" %
-                               (rank_name, rank_text, size_name, size_text)) from None
-        return _checked(found[0], found[1], "%s and %s" % (rank_name, size_name))
+        if not (re.fullmatch(_NUMBER, rank_text) and re.fullmatch(_NUMBER, size_text)):
+            raise InvalidError("%s='%s' and %s='%s' must be whole numbers" % (rank_name, rank_text, size_name, size_text))
+        return _checked(int(rank_text), int(size_text), "%s and %s" % (rank_name, size_name))
     return World(0, 1)
 
 

@@ -13,6 +13,7 @@
 #include "common/process/child_process.h"
 #include "launcher/ctl/act_as.h"
 #include "launcher/record/open_below.h"
+#include "launcher/slurm_cli/records.h"
 
 namespace dl::ctl {
 namespace {
@@ -45,8 +46,7 @@ Result<std::string> host_by_slurm(const Job& job) {
   const std::string& node = job.slurm->batch_host;
   if (!is_plain_name(node)) return Error{Errc::kBusy, "Slurm does not say where job " + job.id + " runs"};
   DL_TRY_ASSIGN(const CommandResult shown, run_command({"scontrol", "--oneliner", "show", "node", node}));
-  for (const std::string& word : split(shown.out, ' '))
-    if (word.rfind("NodeAddr=", 0) == 0) return word.substr(std::string("NodeAddr=").size());
+  if (std::string address = slurm_cli::Record(shown.out).value("NodeAddr"); !address.empty()) return address;
   return Error{Errc::kBusy, "Slurm does not say which address node " + node + " has"};
 }
 

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "common/base/parse.h"
+#include "launcher/slurm_cli/records.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 #include "slurm-plugin/policy/site_state.h"
 
 namespace dl::ctl {
@@ -36,13 +38,6 @@ std::string value_in(const std::string& list, const std::string& name) {
   for (const std::string& field : split(list, ','))
     if (field.size() > name.size() && field.compare(0, name.size() + 1, name + "=") == 0)
       return field.substr(name.size() + 1);
-  return "";
-}
-
-// The value of KEY among the words "KEY=VALUE" of a line, or an empty text.
-std::string word_of(const std::string& line, const std::string& key) {
-  for (const std::string& word : split(line, ' '))
-    if (word.compare(0, key.size() + 1, key + "=") == 0) return word.substr(key.size() + 1);
   return "";
 }
 
@@ -199,26 +194,18 @@ QuotaPlan plan_quotas(const SiteConfig& site, const SlurmHas& has) {
 }
 
 void read_licences(const std::string& text, SlurmHas* has) {
-  for (const std::string& line : split(text, '\n')) {
-    const std::string name = word_of(line, "LicenseName");
-    const auto total = parse_int(word_of(line, "Total"), 0, INT32_MAX);
-    if (name.empty() || !total || word_of(line, "Remote") == "yes") continue;
-    has->licences.push_back({name, static_cast<int>(*total)});
-    if (const auto used = parse_int(word_of(line, "Used"), 0, INT32_MAX)) has->used[name] = static_cast<int>(*used);
+  for (const slurm_cli::Licence& licence : slurm_cli::parse_licences(text)) {
+    if (licence.remote) continue;
+    has->licences.push_back({licence.name, static_cast<int>(licence.total)});
+    has->used[licence.name] = static_cast<int>(licence.used);
   }
 }
 
 void read_config(const std::string& text, SlurmHas* has, std::string* slurm_conf) {
-  for (const std::string& line : split(text, '\n')) {
-    const size_t equals = line.find('=');
-    if (equals == std::string::npos) continue;
-    const std::string_view key = trim(std::string_view(line).substr(0, equals));
-    const std::string value(trim(std::string_view(line).substr(equals + 1)));
-    if (key == "AccountingStorageType") has->accounting = value == "accounting_storage/slurmdbd";
-    if (key == "AccountingStorageEnforce") has->enforces_limits = value.find("limits") != std::string::npos;
-    if (key == "ClusterName") has->cluster = value;
-    if (key == "SLURM_CONF") *slurm_conf = value;
-  }
+  has->accounting = slurm_cli::has_slurmdbd(text);
+  has->enforces_limits = slurm_cli::setting_of(text, "AccountingStorageEnforce").find("limits") != std::string::npos;
+  has->cluster = slurm_cli::cluster_name_of(text);
+  *slurm_conf = slurm_cli::setting_of(text, "SLURM_CONF");
 }
 
 void read_associations(const std::string& text, SlurmHas* has) {

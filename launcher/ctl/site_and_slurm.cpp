@@ -6,19 +6,13 @@
 #include <algorithm>
 
 #include "common/base/parse.h"
+#include "launcher/slurm_cli/records.h"
 #include "slurm-plugin/observe/gres.h"
 
 namespace dl::ctl {
 namespace {
 
 constexpr size_t kMostNamed = 4;
-
-// The value of "Gres=..." in a line of scontrol's; empty if the line has none.
-std::string value_of(const std::string& line, const std::string& key) {
-  for (const std::string& word : split(line, ' '))
-    if (word.rfind(key + "=", 0) == 0) return word.substr(key.size() + 1);
-  return "";
-}
 
 template <class Names>
 std::string some_of(const Names& names) {
@@ -78,13 +72,13 @@ void compare_nodes(const SiteConfig& site, const SlurmCluster& slurm, std::vecto
 }  // namespace
 
 void read_partitions(const std::string& text, SlurmCluster* slurm) {
-  for (const std::string& line : split(text, '\n'))
-    if (std::string name = value_of(line, "PartitionName"); !name.empty()) slurm->partitions.insert(std::move(name));
+  for (const slurm_cli::Record& partition : slurm_cli::parse_records(text, "PartitionName"))
+    slurm->partitions.insert(partition.value("PartitionName"));
 }
 
 void read_nodes(const std::string& text, SlurmCluster* slurm) {
-  for (const std::string& line : split(text, '\n')) {
-    const std::vector<observe::GpuCount> all = observe::parse_gpus(value_of(line, "Gres"));
+  for (const slurm_cli::Record& node : slurm_cli::parse_records(text, "NodeName")) {
+    const std::vector<observe::GpuCount> all = observe::parse_gpus(node.value("Gres"));
     slurm->most_gpus = std::max(slurm->most_gpus, observe::total(all));
     for (const observe::GpuCount& gpus : all) {
       const std::string type = gpus.type.empty() ? std::string(kPlainGpuType) : gpus.type;

@@ -8,6 +8,7 @@
 
 #include "common/base/count.h"
 #include "common/base/parse.h"
+#include "launcher/slurm_cli/records.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::ctl {
@@ -60,26 +61,6 @@ bool is_in_list(std::string_view list, const std::string& name) {
 
 }  // namespace
 
-Words::Words(std::string_view line) {
-  for (const std::string& word : split(line, ' ')) {
-    const size_t equals = word.find('=');
-    const bool key = equals != std::string::npos && equals > 0 &&
-                     std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), [](unsigned char c) {
-                       return std::isalnum(c) != 0 || c == ':' || c == '/' || c == '_';
-                     });
-    if (key)
-      words_.emplace_back(word.substr(0, equals), word.substr(equals + 1));
-    else if (!words_.empty() && !word.empty())
-      words_.back().second += " " + word;
-  }
-}
-
-std::string Words::value(std::string_view key) const {
-  for (const auto& [name, value] : words_)
-    if (name == key) return slurm_cli::given(value);
-  return {};
-}
-
 Amounts parse_amounts(std::string_view tres) {
   Amounts amounts;
   int64_t typed = -1;
@@ -130,11 +111,9 @@ bool NodeLine::usable() const {
 
 std::vector<NodeLine> parse_nodes(const std::string& text) {
   std::vector<NodeLine> nodes;
-  for (const std::string& line : split(text, '\n')) {
-    const Words words(line);
+  for (const slurm_cli::Record& words : slurm_cli::parse_records(text, "NodeName")) {
     NodeLine node;
     node.name = words.value("NodeName");
-    if (node.name.empty()) continue;
     node.state = words.value("State");
     node.partitions = words.value("Partitions");
     node.reason = words.value("Reason");
@@ -200,8 +179,7 @@ std::vector<QueueLine> parse_queue(const std::string& text, const std::string& g
     job.id = fields[0];
     GpuRequest request;
     if (const auto found = requests.find(job.id); found != requests.end()) request = found->second;
-    // In "12_[0-3%1]", the part from "%" on is the number of elements that may run at once, and not part of the name.
-    if (const size_t most = job.id.find('%'); most != std::string::npos) job.id.erase(most, job.id.find(']') - most);
+    job.id = slurm_cli::id_of_squeue(job.id);
     job.state = fields[1];
     job.priority = count(2);
     job.user = fields[3];
@@ -249,7 +227,7 @@ std::vector<Limit> parse_limits(const std::string& text, const std::string& key,
   std::string whose, part;
   for (const std::string& line : split(text, '\n')) {
     const std::string_view words = trim(line);
-    const Words record(words);
+    const slurm_cli::Record record(words);
     if (words.rfind("QOS=", 0) == 0) {
       whose = "QOS '" + std::string(words.substr(4, words.find('(') - 4)) + "'";
       part.clear();
@@ -275,17 +253,6 @@ std::vector<Limit> parse_limits(const std::string& text, const std::string& key,
     }
   }
   return limits;
-}
-
-std::vector<Licence> parse_licences(const std::string& text) {
-  std::vector<Licence> licences;
-  for (const std::string& line : split(text, '\n')) {
-    const Words words(line);
-    if (words.value("LicenseName").empty()) continue;
-    const auto count = [&](const char* key) { return std::max<int64_t>(number_of(words.value(key)), 0); };
-    licences.push_back({words.value("LicenseName"), count("Total"), count("Used"), count("Free")});
-  }
-  return licences;
 }
 
 }  // namespace dl::ctl

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parsers of what Slurm's commands (22.05 to 26.05) print about what a job may wait for: nodes, partitions, queues,
-// priorities, limits, licences. A field that is missing in the text keeps its default. Pure.
+// priorities, limits. Records of scontrol's are read by slurm_cli/records.h. A field that is missing in the text keeps
+// its default. Pure.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dl::ctl {
-
-// The words KEY=VALUE of one line of `scontrol --oneliner`. A value ends where the next word with a '=' begins, so that
-// the value of Reason= may contain blanks.
-class Words {
- public:
-  explicit Words(std::string_view line);
-  // Empty if the key is missing, or its value is "(null)", "N/A", "n/s" or "None".
-  std::string value(std::string_view key) const;
-
- private:
-  std::vector<std::pair<std::string, std::string>> words_;
-};
 
 // Amounts of TRES: "cpu=4,mem=12052M,node=2,gres/gpu=4,gres/gpu:a100=4". -1: not named, or no limit ("N").
 struct Amounts {
@@ -95,12 +85,5 @@ struct LimitsOf {
 // TRES of the limit ("gres/gpu"; "license/": all licences; empty: all).
 std::vector<Limit> parse_limits(const std::string& text, const std::string& key, const std::string& tres,
                                 const LimitsOf& of);
-
-// `scontrol --oneliner show licenses`.
-struct Licence {
-  std::string name;
-  int64_t total = 0, used = 0, free = 0;
-};
-std::vector<Licence> parse_licences(const std::string& text);
 
 }  // namespace dl::ctl

@@ -12,6 +12,7 @@
 #include "launcher/ctl/wait_asked.h"
 #include "launcher/ctl/wait_reason.h"
 #include "launcher/ctl/wait_texts.h"
+#include "launcher/slurm_cli/records.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::ctl {
@@ -254,7 +255,7 @@ class Answering {
   }
 
   void size() {
-    const Words partition(texts_.partition);
+    const slurm_cli::Record partition(texts_.partition);
     const std::string most = partition.value("MaxNodes");
     say(fmt::format(
         "it asks for {}{}", amounts_text(asked_.amounts, true),
@@ -271,7 +272,7 @@ class Answering {
   }
 
   void time_limit() {
-    const Words partition(texts_.partition);
+    const slurm_cli::Record partition(texts_.partition);
     say(fmt::format("its time limit is {}; partition '{}' allows {}", of(texts_.job, "TimeLimit"),
                     printable(asked_.partition),
                     partition.value("MaxTime").empty() ? "?" : partition.value("MaxTime")));
@@ -319,7 +320,7 @@ class Answering {
   }
 
   void reservation() {
-    const Words words(texts_.reservation);
+    const slurm_cli::Record words(texts_.reservation);
     const std::string name = of(texts_.job, "Reservation");
     if (name.empty()) return;
     const auto start = slurm_cli::parse_slurm_time(words.value("StartTime"));
@@ -331,7 +332,7 @@ class Answering {
   void licences() {
     const std::string asked = of(texts_.job, "Licenses");
     say("it asks for " + printable(asked, 200));
-    for (const Licence& licence : parse_licences(texts_.licences))
+    for (const slurm_cli::Licence& licence : slurm_cli::parse_licences(texts_.licences))
       for (const std::string& item : split(asked, ','))
         if (item.substr(0, item.find_first_of(":=@")) == licence.name.substr(0, licence.name.find('@')))
           say(fmt::format("of '{}' there are {}, of which {} {} free", printable(licence.name), licence.total,
@@ -376,7 +377,7 @@ class Answering {
   // may.
   bool concerns(const std::string& whose, const std::string& user, bool qos) const {
     if (qos) {
-      const std::string partitions = Words(texts_.partition).value("QoS");
+      const std::string partitions = slurm_cli::Record(texts_.partition).value("QoS");
       return whose == "QOS '" + of(texts_.job, "QOS") + "'" ||
              (!partitions.empty() && whose == "QOS '" + partitions + "'");
     }

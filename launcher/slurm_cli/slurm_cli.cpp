@@ -202,6 +202,11 @@ constexpr const char* kSqueueFormat =
 constexpr size_t kSqueueFields = 14;
 }  // namespace
 
+std::string id_of_squeue(std::string shown) {
+  if (const size_t most = shown.find('%'); most != std::string::npos) shown.erase(most, shown.find(']') - most);
+  return shown;
+}
+
 Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
   std::vector<JobInfo> jobs;
   for (const std::string& line : split(text, '\n')) {
@@ -211,10 +216,7 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
       return Error{Errc::kInvalid, fmt::format("squeue: the line '{}' has {} fields; needed: {}", printable(line, 100),
                                                fields.size(), kSqueueFields)};
     JobInfo job;
-    job.job_id = fields[0];
-    // In "12_[0-3%1]", the part from "%" on is the number of elements that may run at once, and not part of the name.
-    if (const size_t most = job.job_id.find('%'); most != std::string::npos)
-      job.job_id.erase(most, job.job_id.find(']') - most);
+    job.job_id = id_of_squeue(fields[0]);
     job.state = state_of(fields[1]);
     job.reason = fields[2];
     job.user = fields[3];
@@ -302,10 +304,14 @@ Status hold(const std::string& job_id) {
   return run_simple({"scontrol", "hold", job_id});
 }
 
-bool has_slurmdbd(const std::string& config) {
+std::string setting_of(const std::string& config, std::string_view name) {
   for (const auto& [key, value] : settings_of(config))
-    if (key == "AccountingStorageType") return value == "accounting_storage/slurmdbd";
-  return false;
+    if (key == name) return value;
+  return {};
+}
+
+bool has_slurmdbd(const std::string& config) {
+  return setting_of(config, "AccountingStorageType") == "accounting_storage/slurmdbd";
 }
 
 bool can_update_after_release(const std::string& config, const Version& version) {
@@ -327,9 +333,7 @@ std::chrono::seconds kill_wait_of(const std::string& config) {
 }
 
 std::string cluster_name_of(const std::string& config) {
-  for (const auto& [key, value] : settings_of(config))
-    if (key == "ClusterName") return std::string(value);
-  return {};
+  return setting_of(config, "ClusterName");
 }
 
 std::string cluster_name() {

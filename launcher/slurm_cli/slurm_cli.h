@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -103,12 +104,17 @@ JobInfo job_info_of(const JobText& text);
 Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_id);
 Result<std::vector<JobInfo>> parse_show_jobs(const std::string& text);
 Result<std::vector<JobInfo>> parse_squeue(const std::string& text);
+// The id that squeue shows (%i), without the number of elements that may run at once: "12_[0-3]" of "12_[0-3%1]".
+std::string id_of_squeue(std::string shown);
 std::optional<int64_t> parse_slurm_time(const std::string& text);  // local time "2026-11-21T03:00:00"
 Result<Version> parse_version(const std::string& text);            // "slurm-wlm 22.05.8", "slurm 24.05.1"
 // text: what `srun --mpi=list` prints (Slurm's src/common/plugrack.c: one name a line after a tab, then the pmix
 // versions in one line). Empty if it is not such a text.
 std::vector<std::string> mpi_plugins_of(const std::string& text);
-// `config`: what `scontrol show config` prints. Without slurmdbd its AccountingStorageType is "accounting_storage/none"
+// The value of one setting in `config`, which is what `scontrol show config` prints, one "KEY = VALUE" a line; of
+// several with this name the first. Empty if there is none.
+std::string setting_of(const std::string& config, std::string_view name);
+// Without slurmdbd its AccountingStorageType is "accounting_storage/none"
 // up to 23.02 and "(null)" later.
 bool has_slurmdbd(const std::string& config);
 std::string cluster_name_of(const std::string& config);        // "ClusterName = c1"

@@ -496,6 +496,13 @@ TEST_F(Wait, EveryReasonOfSlurmHasWords) {
   EXPECT_TRUE(is_quota_reason("AssociationJobLimit"));
 }
 
+TEST_F(Wait, TheReasonOfANodeMayHaveSignsOfEquality) {
+  const auto nodes =
+      parse_nodes("NodeName=n1 State=IDLE+DRAIN Reason=bad disk: sda=failed [root@2026-11-21T03:00:00]\n");
+  ASSERT_EQ(nodes.size(), 1U);
+  EXPECT_EQ(nodes[0].reason, "bad disk: sda=failed");
+}
+
 TEST_F(Wait, RubbishIsNotBelieved) {
   EXPECT_TRUE(parse_nodes("garbage\nNodeName= State=IDLE\n").empty());
   EXPECT_TRUE(parse_queue("a|b|c\n").empty());

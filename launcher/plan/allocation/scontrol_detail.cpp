@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completes the allocation with what `scontrol show job -d` shows and the environment does not.
-#include <ctime>
-
 #include <map>
 #include <optional>
 #include <string>
@@ -9,6 +7,7 @@
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "launcher/plan/allocation/allocation.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::plan {
 namespace {
@@ -16,13 +15,7 @@ namespace {
 // SLURM_TIME_FORMAT may be set to print seconds.
 std::optional<int64_t> read_time(const std::string& text) {
   auto seconds = parse_int(text, 0, INT64_MAX);
-  if (seconds) return *seconds;
-  struct tm fields = {};
-  const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &fields);
-  if (end == nullptr || *end != '\0') return std::nullopt;
-  fields.tm_isdst = -1;
-  const time_t value = ::mktime(&fields);
-  return value < 0 ? std::nullopt : std::optional<int64_t>(value);
+  return seconds ? *seconds : slurm_cli::parse_slurm_time(text);
 }
 
 }  // namespace

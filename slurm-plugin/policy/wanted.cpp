@@ -263,14 +263,15 @@ YieldOrder yield_order(const ClusterState& state, const Job& job, const std::opt
 }
 
 std::optional<NodeCount> node_count(const ClusterState& state, const Decision& decision, const Job& job,
-                                    const Wanted& wanted, const NodeRange& range, int node_gpus) {
+                                    const Wanted& wanted, const NodeRange& range, int node_gpus, int chosen) {
   if (range.max <= range.min) return std::nullopt;
+  const int learners_per_node = node_gpus / job.gpus_per_learner;
   if (!wanted.turn) {
-    if (!job.elastic() || !wanted.waits_for_victims) return std::nullopt;
-    return NodeCount{wanted.smallest ? range.min : range.max, false};
+    if (job.elastic() && wanted.waits_for_victims) return NodeCount{wanted.smallest ? range.min : range.max, false};
+    if (chosen == 0 || learners_per_node < 1) return std::nullopt;
+    return NodeCount{std::clamp(chosen / learners_per_node, range.min, range.max), false};
   }
   const Start& start = decision.starts[wanted.start];
-  const int learners_per_node = node_gpus / job.gpus_per_learner;
   if (job.elastic() && learners_per_node < 1) return std::nullopt;
   const int nodes = job.elastic() ? gpus_of(state, start) / job.gpus_per_learner / learners_per_node
                                   : static_cast<int>(start.parts.size());

@@ -105,8 +105,10 @@ struct NodeCount {
 };
 // A job whose turn it is gets as many nodes as the decision gives it: what is free beyond that may be meant for others,
 // and a spread job would wait for more nodes than have room. An elastic claim that waits for victims keeps its whole
-// range, or gets the fewest (Wanted::smallest). Nothing: the number stays as it is. `node_gpus`: of one of its nodes.
+// range, or gets the fewest (Wanted::smallest). Any other that waits gets no more than the size that was chosen for it
+// needs, since Slurm may start it as soon as others have given that up, before the next decision. Nothing: the number
+// stays as it is. `node_gpus`: of one of its nodes. `chosen`: learners (decide_steadily()); 0: no size was chosen.
 std::optional<NodeCount> node_count(const ClusterState& state, const Decision& decision, const Job& job,
-                                    const Wanted& wanted, const NodeRange& range, int node_gpus);
+                                    const Wanted& wanted, const NodeRange& range, int node_gpus, int chosen = 0);
 
 }  // namespace dl::policy

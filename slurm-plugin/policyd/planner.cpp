@@ -10,6 +10,7 @@
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
+#include "slurm-plugin/policy/sizes/resize_order.h"
 #include "slurm-plugin/policy/tokens.h"
 #include "slurm-plugin/policy/wanted.h"
 #include "slurm-plugin/policyd/diff.h"
@@ -24,6 +25,7 @@ using observe::JobRecord;
 using observe::SeenJob;
 using policy::Charge;
 using policy::JobLabel;
+using policy::ResizeStep;
 using policy::Wanted;
 using policy::YieldStep;
 
@@ -124,7 +126,8 @@ class Planner {
     const policy::Job& job = state_.jobs[index];
     const auto size = sizes_.find(index);
     const int learners = size == sizes_.end() ? 0 : size->second;
-    const ResizeOrder order = resize_order(state_, job, *label, wanted_[index].asked.has_value(), learners, grace_);
+    const policy::ResizeOrder order =
+        policy::resize_order(state_, job, label->yields, wanted_[index].asked.has_value(), learners, grace_);
     if (order.step == ResizeStep::kWithdraw) {
       label->yields.reset();
       if (label->size) label->size->learners = job.learners();
@@ -253,18 +256,14 @@ class Planner {
                            wants.turn ? policy::gpus_of(state_, *start) : 0);
     policy::Job submitted = job;  // one that starts at a chosen size is elastic all the same
     submitted.min_learners = std::min(job.min_learners, seen.label.learners.min);
+    // What is chosen for it now, or was when it was asked to start again: then the view has it as the largest size.
+    const auto size = sizes_.find(index);
+    const int chosen = size != sizes_.end() ? size->second : seen.label.size ? job.max_learners : 0;
     if (const auto nodes = policy::node_count(state_, decision_, submitted, wants,
-                                              {seen.label.min_nodes, seen.label.max_nodes}, its.node_gpus)) {
+                                              {seen.label.min_nodes, seen.label.max_nodes}, its.node_gpus, chosen)) {
       target.max_nodes = static_cast<uint32_t>(nodes->most);
       target.exact_nodes = nodes->exact;
     }
-    // Slurm may start it as soon as others have given up what it needs, before the next decision.
-    const auto size = sizes_.find(index);
-    const int chosen = size != sizes_.end() ? size->second : seen.label.size ? job.max_learners : 0;
-    const int on_node = its.node_gpus / job.gpus_per_learner;
-    if (!wants.turn && !target.max_nodes && chosen > 0 && on_node > 0 && seen.label.max_nodes > seen.label.min_nodes)
-      target.max_nodes =
-          static_cast<uint32_t>(std::clamp(chosen / on_node, seen.label.min_nodes, seen.label.max_nodes));
     target.site_factor = wants.rank;
     target.unranked_will_do = wants.unranked_will_do;
     target.begin = wants.open ? Begin::kOpen : Begin::kGated;
@@ -292,7 +291,7 @@ class Planner {
   static bool has_returned(JobLabel* label, Action* action) {
     if (!label->yields) return false;
     action->kind = ActionKind::kReturn;
-    if (resizes_itself(*label, action->job)) {
+    if (policy::resizes_itself(label->yields, action->job)) {
       action->why = fmt::format("has saved, and starts again with up to {} learners", label->yields->learners);
       label->shrunk = true;  // its minimum run time was over
       label->yields.reset();

@@ -23,8 +23,8 @@ struct AStart {
     wanted.turn = true;
   }
   Job& job() { return state.jobs[0]; }
-  std::optional<NodeCount> nodes(NodeRange range, int node_gpus = 2) {
-    return node_count(state, decision, job(), wanted, range, node_gpus);
+  std::optional<NodeCount> nodes(NodeRange range, int node_gpus = 2, int chosen = 0) {
+    return node_count(state, decision, job(), wanted, range, node_gpus, chosen);
   }
   ClusterState state;
   Decision decision;
@@ -59,6 +59,24 @@ TEST(NodeCountTest, AnElasticClaimThatWaitsKeepsItsRangeOrGetsTheFewest) {
   EXPECT_EQ(waits.nodes({1, 2})->most, 2);
   waits.wanted.smallest = true;
   EXPECT_EQ(waits.nodes({1, 2})->most, 1);
+}
+
+TEST(NodeCountTest, AJobThatWaitsGetsNoMoreThanTheSizeThatWasChosenNeeds) {
+  AStart waits(8, {});
+  waits.job().min_learners = 2;
+  waits.wanted.turn = false;
+  EXPECT_EQ(waits.nodes({1, 4}, 2, 6)->most, 3);
+  EXPECT_FALSE(waits.nodes({1, 4}, 2, 6)->exact);
+  EXPECT_EQ(waits.nodes({2, 4}, 2, 2)->most, 2) << "within its own range";
+  EXPECT_EQ(waits.nodes({1, 2}, 2, 8)->most, 2);
+  EXPECT_FALSE(waits.nodes({1, 4}, 2)) << "no size was chosen";
+  EXPECT_FALSE(waits.nodes({1, 4}, 0, 6)) << "a node holds no learner";
+  EXPECT_FALSE(waits.nodes({3, 3}, 2, 6)) << "there is nothing to choose";
+  waits.wanted.waits_for_victims = true;
+  EXPECT_EQ(waits.nodes({1, 4}, 2, 2)->most, 4) << "a claim keeps its range";
+  AStart turn(8, {{0, 2}, {1, 2}});
+  turn.job().min_learners = 2;
+  EXPECT_EQ(turn.nodes({1, 4}, 2, 8)->most, 2) << "the decision's own";
 }
 
 // A borrower that was asked to go by a deadline, and how long until then.

@@ -115,30 +115,6 @@ TEST(SizesNowTest, WhatCannotBeResizedOrIsNotKnownIsLeftOut) {
   EXPECT_EQ(known(ends, comment), 0U);
 }
 
-TEST(ResizeOrderTest, IsAskedOnceWaitedForAndWithdrawn) {
-  Records records = cluster(4, 1);
-  add_running(&records, 1, elastic_label("vision", 1, 4), "n[1-2]", {1, 1});
-  const ClusterView view = view_of(records, site(4));
-  const policy::ClusterState& state = view.state;
-  policy::Job job = state.jobs[0];
-  policy::JobLabel its = view.jobs[0].label;
-  const policy::Grace grace{60, 5};
-  EXPECT_EQ(resize_order(state, job, its, false, 0, grace).step, ResizeStep::kNothing);
-  EXPECT_EQ(resize_order(state, job, its, false, 2, grace).step, ResizeStep::kNothing) << "it has that size";
-  EXPECT_EQ(resize_order(state, job, its, true, 4, grace).step, ResizeStep::kNothing) << "a claim comes first";
-  const ResizeOrder order = resize_order(state, job, its, false, 4, grace);
-  ASSERT_EQ(order.step, ResizeStep::kAsk);
-  EXPECT_EQ(order.yield, (policy::Yield{1, kNow + 60, 4}));
-  EXPECT_EQ(order.size, (policy::ChosenSize{4, job.submit_s}));
-  its.yields = order.yield;
-  EXPECT_EQ(resize_order(state, job, its, false, 3, grace).step, ResizeStep::kWait);
-  its.yields->deadline_s = kNow - 30;
-  EXPECT_EQ(resize_order(state, job, its, false, 0, grace).step, ResizeStep::kWithdraw);
-  its.yields->deadline_s = kNow + 30;
-  job.start_s = kNow;  // it has started anew
-  EXPECT_EQ(resize_order(state, job, its, false, 0, grace).step, ResizeStep::kWithdraw);
-}
-
 TEST(ResizeOrderTest, AJobThatDoesNotObeyKeepsTheSizeThatItHas) {
   Records records = cluster(4, 1);
   policy::JobLabel its = elastic_label("vision", 1, 4);

@@ -6,7 +6,9 @@
 #include <tuple>
 
 #include "slurm-plugin/policy/fair_share.h"
+#include "slurm-plugin/policy/sizes/resize_order.h"
 #include "slurm-plugin/policy/victims.h"
+#include "slurm-plugin/sim/policies/policies.h"
 
 namespace dl::sim {
 
@@ -288,6 +290,8 @@ void LiveJobs::find_speeds(std::vector<policy::JobSpeeds>* speeds) const {
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
     if (!job.elastic() || (!job.running && ++waiting > kMostWaiting)) continue;
+    // Every job hears what it is asked, and none refuses.
+    if (!policy::may_choose_size(job, true, told_of(job), false)) continue;
     if (used == speeds->size()) speeds->emplace_back();
     policy::JobSpeeds& known = (*speeds)[used++];
     const int in_trace = trace_of_[i];

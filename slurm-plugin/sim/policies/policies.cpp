@@ -4,9 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/policy/sizes/resize_order.h"
 #include "slurm-plugin/policy/sizes/steady.h"
 #include "slurm-plugin/policy/wanted.h"
 
@@ -85,12 +87,27 @@ Turn plan_quotas(const View& view, Dice* /*dice*/) {
   return Turn{policy::decide(&view.state, view.tell), {}, {}};
 }
 
+std::optional<policy::Yield> told_of(const policy::Job& job) {
+  if (job.yields_to == policy::kNobody) return std::nullopt;
+  return policy::Yield{job.yields_to, 0, job.yields_until_learners};
+}
+
 Turn plan_sizes(const View& view, Dice* /*dice*/) {
   policy::SizeOptions options;
   options.each_s = policy::kResizeEachS;
   policy::SteadySizes sizes = policy::decide_steadily(&view.state, view.speeds, options);
   std::vector<policy::Resize>& all = sizes.resizes;
-  all.erase(std::remove_if(all.begin(), all.end(), [](const policy::Resize& one) { return one.starts; }), all.end());
+  std::set<int> claimed;
+  for (const policy::Reclaim& reclaim : sizes.decision.reclaims)
+    for (const policy::Victim& victim : reclaim.set.victims) claimed.insert(victim.job);
+  const auto not_asked = [&](const policy::Resize& one) {
+    if (one.starts) return true;
+    const policy::Job& job = view.state.jobs[one.job];
+    const policy::ResizeOrder order =
+        policy::resize_order(view.state, job, told_of(job), claimed.count(one.job) != 0, learners_of(one.parts), {});
+    return order.step != policy::ResizeStep::kAsk;
+  };
+  all.erase(std::remove_if(all.begin(), all.end(), not_asked), all.end());
   return Turn{std::move(sizes.decision), {}, std::move(all)};
 }
 

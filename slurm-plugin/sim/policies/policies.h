@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slurm-plugin/policy/decide.h"
+#include "slurm-plugin/policy/job_label.h"
 #include "slurm-plugin/policy/sizes/sizes.h"
 #include "slurm-plugin/sim/dice.h"
 
@@ -64,6 +65,10 @@ Turn plan_fifo(const View& view, Dice* dice);          // the oldest job blocks 
 Turn plan_backfill(const View& view, Dice* dice);      // EASY: others may pass the oldest job if they do not delay it
 Turn plan_learners(const View& view, Dice* dice);      // learner by learner, those of the oldest job first
 Turn plan_learners_shuffled(const View& view, Dice* dice);  // learner by learner, in random order
+
+// What a job was asked to give up, as its label says on a cluster (its deadline is not known here). Nothing: nobody has
+// asked it.
+std::optional<policy::Yield> told_of(const policy::Job& job);
 
 // Functions that the policies without quotas share.
 

@@ -26,6 +26,7 @@ struct FoundLater {
 const FoundLater kFoundLater[] = {
     {"DL_PEERS", "the addresses of all learners, with ports that their agents hold"},
     {"DL_PORTS", "the ports that its agent holds for it"},
+    {"DL_RUN_ID", "a name of its own for each start of the learners"},
     {"GLOO_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
     {"HOROVOD_GLOO_IFACE", "the interface that leads to the other learners, found by each agent"},
     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "the address of dlrun, which hosts the rendezvous"},
@@ -36,6 +37,7 @@ const FoundLater kFoundLater[] = {
     {"NCCL_RAS_ADDR", "where NCCL's status service listens, at a port that the agent of rank 0 holds"},
     {"NCCL_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
     {"TF_CONFIG", "the addresses of all learners, with ports that their agents hold"},
+    {"TORCHELASTIC_RUN_ID", "the same as DL_RUN_ID"},
     {"TP_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
 };
 
@@ -50,6 +52,7 @@ std::string in_words(const std::string& name, const LaunchPlan& plan) {
 // A learner's context with an example value for each fact that is known only at the start, so that all variables
 // appear.
 LearnerContext as_it_will_be(const LaunchPlan& plan, RunFacts facts) {
+  if (facts.run_id.empty()) facts.run_id = "run";
   if (facts.master_port == 0) facts.master_port = 1;
   if (facts.store_port == 0) facts.store_port = 1;
   if (facts.http_store_port == 0) facts.http_store_port = 1;
@@ -64,11 +67,20 @@ LearnerContext as_it_will_be(const LaunchPlan& plan, RunFacts facts) {
 
 // The environment of rank 0, including the variables that are known only when the job runs.
 Environment known_variables(const LaunchPlan& plan, const RunFacts& facts, Environment inherited) {
-  const LearnerContext context = as_it_will_be(plan, facts);
   drop_launcher_variables(&inherited);
-  JobEnvironment job(context, std::move(inherited));
-  ignore(add_job_environment(plan, &job), "make_plan() has tried the same");
-  return job.first();
+  const auto with = [&](const RunFacts& its) {
+    const LearnerContext context = as_it_will_be(plan, its);
+    JobEnvironment job(context, inherited);
+    ignore(add_job_environment(plan, &job), "make_plan() has tried the same");
+    return job.first();
+  };
+  Environment known = with(facts);
+  if (!facts.master_addr.empty()) return known;
+  // Until the job runs only the name of rank 0's node is known. Some variables are set because its address is a number.
+  RunFacts numeric = facts;
+  numeric.master_addr = "0.0.0.0";
+  known.merge(with(numeric));
+  return known;
 }
 
 // The inherited variables that are also set for learners, and USE_LIBUV. No family sets USE_LIBUV, but it decides what

@@ -7,6 +7,7 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
+#include <tuple>
 
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
@@ -145,6 +146,9 @@ Result<LearnerContext> NodeSide::context(spank_t spank) const {
   c.world_size = static_cast<int>(tasks);
   c.local_world_size = static_cast<int>(local_tasks);
   c.num_nodes = static_cast<int>(nodes);
+  std::tie(c.cross_rank, c.cross_size) =
+      place_across_nodes(get(spank, "SLURM_STEP_TASKS_PER_NODE"), c.num_nodes, c.node_rank, c.local_rank);
+  c.node_name = get(spank, "SLURMD_NODENAME");
   c.restarts = static_cast<int>(restarts);
   c.attempt = c.restarts + 1;
   c.cpus_per_learner = static_cast<int>(cpus);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/base/hostlist.h"
+
 namespace dl {
 namespace {
 
@@ -76,6 +78,15 @@ std::string first_host(const std::string& node_list) {
     i = close + 1;
   }
   return host;
+}
+
+std::pair<int, int> place_across_nodes(const std::string& tasks_per_node, int num_nodes, int node_rank,
+                                       int local_rank) {
+  const auto counts = expand_counts(tasks_per_node, static_cast<size_t>(std::max(0, num_nodes)));
+  if (!counts || node_rank < 0 || node_rank >= num_nodes) return {0, 0};
+  const auto has_one = [local_rank](int tasks) { return tasks > local_rank; };
+  return {static_cast<int>(std::count_if(counts->begin(), counts->begin() + node_rank, has_one)),
+          static_cast<int>(std::count_if(counts->begin(), counts->end(), has_one))};
 }
 
 int rendezvous_port(uint32_t job_id, uint32_t step_id) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace dl {
 
@@ -19,6 +20,10 @@ bool script_has_option(const std::string& script, const std::string& option);
 
 // The host of rank 0 in a list of nodes: "node[03-05,9],x" -> "node03". Empty if the list is malformed.
 std::string first_host(const std::string& node_list);
+
+// The place of a task among the tasks of the step that have the same number on their node, and how many those are.
+// `tasks_per_node` is Slurm's list of the tasks on each of the nodes: "2(x3),1". 0 of 0 if it is malformed.
+std::pair<int, int> place_across_nodes(const std::string& tasks_per_node, int num_nodes, int node_rank, int local_rank);
 
 // A port for rank 0, outside the range of ephemeral ports, that all tasks of a step compute without asking one another.
 // Two steps on one node get different ports unless 7 * job + step agree modulo 16,000.

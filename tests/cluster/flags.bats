@@ -2,6 +2,7 @@
 # The --dl-* flags end to end on a real Slurm without accounting: what the controller makes of them, what jobs find, how
 # faults end, and that no node is ever drained.
 # shellcheck disable=SC2016  # much here is expanded by the shells of jobs
+bats_require_minimum_version 1.5.0
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
@@ -114,23 +115,59 @@ no_node_is_drained() { wait_nodes idle 20; }
   assert_contains "$output" '^2/3 0 n[12]:4711 2$'
 }
 
-@test "learners find the same environment through dlrun, as it says in a dry run, and through a plain srun" {
-  mkdir inherited
-  cat >both.sh <<'END'
-mkdir -p dlrun srun
-env -0 >dlrun/inherited
-show='env -0 >$0/$DL_RANK'
-"$dlrun" --dry-run --json -- bash -c "$show" dlrun >plan.json
-"$dlrun" -q -- bash -c "$show" dlrun
-srun bash -c "$show" srun
+# in_both_ways NAME [options of sbatch]: submits a job that writes the plan of its learners, and starts them by dlrun and by a plain
+# srun; they write down what they find. Before that it runs $before. Its number is in NAME.job.
+in_both_ways() {
+  local name=$1
+  shift
+  cat >"$name.sh" <<END
+#!/bin/bash
+set -e -o pipefail
+unset OMP_NUM_THREADS PYTHONUNBUFFERED PYTHONPATH
+$before
+learner='env -0 >"\$(cat $name.way)/\$DL_RANK"'
+mkdir $name.dlrun $name.srun
+env -0 | tee $name.dlrun/inherited >$name.srun/inherited
+$stage/bin/dlrun --dry-run --json -- sh -c "\$learner" | tee $name.dlrun/plan.json >$name.srun/plan.json
+echo $name.dlrun >$name.way
+$stage/bin/dlrun -q -- sh -c "\$learner"
+echo $name.srun >$name.way
+srun sh -c "\$learner"
 END
-  dlrun=$stage/bin/dlrun run batch --dl-framework=pytorch --dl-learners=3 --dl-gpus=1 --dl-checkpoint=ck -- "$(cat both.sh)"
-  local rank
-  for rank in 0 1 2; do
-    python3 "$top_srcdir/tests/lib/compare_environment.py" --same "dlrun/$rank" "srun/$rank"
-    grep -zq "^RANK=$rank\$" "srun/$rank"
+  submit --output="$name.out" --dl-learners=3 --dl-gpus=1 "$@" "$name.sh" >"$name.job"
+}
+
+@test "learners of each framework find the same through dlrun, as it says in a dry run, and through a plain srun" {
+  local framework name folders=() before=''
+  mkdir -p "$DL_SANDBOX_DIR/etc/frameworks.d"
+  printf 'summary = "of this site"\nfamilies = ["slurm", "threads", "ffdl"]\n[environment]\n%s\n%s\n%s\n[[versions]]\nversion = "1"\n%s\n' \
+    'SITE_PLACE = "%{rank}/%{world_size} %{local_rank}/%{local_world_size} %{node_rank}/%{num_nodes} %{gpus}:%{local_gpus}"' 'SITE_CPUS = "%{cpus}"' \
+    'SITE_JOB = "%{job_id} %{attempt} %{checkpoint_dir}"' 'environment = { OMP_NUM_THREADS = "7", SITE_OF = "1" }' \
+    >"$DL_SANDBOX_DIR/etc/frameworks.d/site.toml"
+  sleep 1.1 # slurmctld looks at the files once a second
+  in_both_ways site --dl-framework=site --dl-checkpoint=ck
+  for framework in "$stage"/share/slurm-dl/frameworks.d/*.toml; do
+    framework=$(basename "$framework" .toml)
+    in_both_ways "$framework" --dl-framework="$framework"
   done
-  python3 "$top_srcdir/tests/lib/compare_environment.py" plan.json dlrun
+  in_both_ways saving --dl-framework=pytorch --dl-checkpoint=ck,every=10m --dl-restarts=2 --dl-batch=12:48,rule=linear
+  before='export OMP_NUM_THREADS=3 PYTHONPATH=/mine RANK=9 MASTER_PORT=12345 DL_PROGRESS=/stale'
+  in_both_ways mine --dl-framework=pytorch
+  for name in *.job; do
+    name=${name%.job}
+    wait_state "$(cat "$name.job")" COMPLETED,FAILED,CANCELLED,TIMEOUT 120
+    python3 "$top_srcdir/tests/lib/compare_environment.py" "$name.dlrun/plan.json" "$name.dlrun" || { echo "above: dlrun, $name" >&2; cat "$name.out" >&2; false; }
+    folders+=("$name.srun")
+  done
+  python3 "$top_srcdir/tests/lib/compare_environment.py" --srun "${folders[@]}"
+  grep -zqE '^SITE_PLACE=2/3 [01]/[1-3] [12]/[23] 1:[01]$' site.srun/2
+  grep -zqx OMP_NUM_THREADS=7 site.srun/2
+  grep -zqx RANK=2 mine.srun/2
+  run ! grep -z '^DL_PROGRESS=' mine.srun/0
+  # A difference is found.
+  printf 'NEW=1\0RANK=7\0' >>mine.srun/1
+  run python3 "$top_srcdir/tests/lib/compare_environment.py" --srun "${folders[@]}"
+  [ "$output" = "mine.srun, rank 1: RANK was to be '1' and is '7'"$'\n'"mine.srun, rank 1: NEW='1' was not said" ]
 }
 
 @test "PyTorch finds its peers through a plain srun" {

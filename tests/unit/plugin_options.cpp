@@ -174,6 +174,18 @@ TEST(FirstHost, is_that_of_rank_0) {
   EXPECT_EQ(first_host(""), "");
 }
 
+TEST(PlaceAcrossNodes, counts_the_tasks_with_the_same_number_on_their_node) {
+  using Pair = std::pair<int, int>;
+  EXPECT_EQ(place_across_nodes("2,1", 2, 0, 0), Pair(0, 2));
+  EXPECT_EQ(place_across_nodes("2,1", 2, 0, 1), Pair(0, 1));
+  EXPECT_EQ(place_across_nodes("2,1", 2, 1, 0), Pair(1, 2));
+  EXPECT_EQ(place_across_nodes("1,3(x2)", 3, 2, 2), Pair(1, 2));
+  for (const char* bad : {"", "2", "2,1,1", "2,x", "2(x9)", "-1,2"})
+    EXPECT_EQ(place_across_nodes(bad, 2, 0, 0), Pair(0, 0)) << bad;
+  EXPECT_EQ(place_across_nodes("2,1", 2, 2, 0), Pair(0, 0));
+  EXPECT_EQ(place_across_nodes("2,1", -1, 0, 0), Pair(0, 0));
+}
+
 TEST(RendezvousPort, is_outside_the_ephemeral_range_and_differs_between_neighbours) {
   for (uint32_t job : {0U, 1U, 15999U, 16000U, 4294967295U})
     for (uint32_t step : {0U, 1U, 4000U}) {

@@ -35,6 +35,26 @@ setup() {
   [ -z "$(find root -name '*.toml' -o -name '*.py')" ]
 }
 
+# tests/cli/contributing.bats builds and installs a tree with a copied folder, and runs the lint of tables over it.
+@test "the tests find a copied folder that lists a package: they train it, and go on from its checkpoint" {
+  local folder
+  folder=$("$top_srcdir/packaging/install-frameworks" --path)
+  [ -e "$folder/complete" ] || skip "there are no current frameworks in $folder (packaging/install-frameworks)"
+  mkdir tree
+  cp -r "$top_srcdir"/{frameworks,packaging,tests} tree/
+  chmod -R u+w tree
+  rm tree/frameworks/*/packages.python
+  cp -r "$top_srcdir/frameworks/lightgbm" tree/frameworks/copied
+  mv tree/frameworks/copied/lightgbm.toml tree/frameworks/copied/copied.toml
+  run env top_srcdir="$PWD/tree" bats --tap -f '^frameworks that name packages' tree/tests/cli/frameworks.bats 3>&-
+  [ "$status" -eq 0 ] || { echo "$output" >&2; false; }
+  contains "$output" '^ok 1 frameworks that name packages of their own: two learners train the example, one goes on from their checkpoint$'
+  # It was this folder that they trained.
+  echo 'raise SystemExit("the copied example")' >tree/frameworks/copied/example/train_digits.py
+  run env top_srcdir="$PWD/tree" bats --tap -f '^frameworks that name packages' tree/tests/cli/frameworks.bats 3>&-
+  contains "$output" 'the copied example'
+}
+
 @test "a framework with variables of its own needs no code: they are placeholders in its entry" {
   printf '# Ours.\nsummary = "ours"\nfamilies = ["peers"]\n[environment]\nOURS_ID = "%%{rank}"\nOURS_ALL = "%%{peers}"\nOURS_AT = "%%{peer}"\n' >cat/ours.toml
   OURS_ID=7 OURS_AT=elsewhere run "$dlrun" -f ours -n 2 --job-dir job -- sh -c 'echo "$OURS_ID at $OURS_AT of $OURS_ALL"'

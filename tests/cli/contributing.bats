@@ -11,6 +11,9 @@ setup_file() {
   export MAKEFLAGS=''
   copy_tree "$BATS_FILE_TMPDIR"
   export tree built
+  # "To add a framework": a folder is copied, and no other file is edited.
+  cp -r "$tree/frameworks/sklearn" "$tree/frameworks/copied"
+  mv "$tree/frameworks/copied/sklearn.toml" "$tree/frameworks/copied/copied.toml"
 }
 
 # file_of PROGRAM ROW: the first file that the table of "To add a subcommand" has for the program in the row.
@@ -84,7 +87,7 @@ lint() { top_srcdir=$tree top_builddir=$built bash "tests/lint/$1.sh" 2>/dev/nul
     done
   done
   make -s -C "$built" Makefile # by itself: config.status uses files that make -j may have open
-  make -s -C "$built" -j2 launcher/ctl/dlctl checkpoint/dlckpt slurm-plugin/sim/dlsim
+  make -s -C "$built" -j2 launcher/ctl/dlctl checkpoint/dlckpt slurm-plugin/sim/dlsim man/dl-frameworks.7
   mkdir -p "$built/stage/bin"
   cp "$built"/{launcher/ctl/dlctl,checkpoint/dlckpt,slurm-plugin/sim/dlsim} "$built/stage/bin/"
   # Each of the last three rows is asked for.
@@ -101,6 +104,7 @@ lint() { top_srcdir=$tree top_builddir=$built bash "tests/lint/$1.sh" 2>/dev/nul
   run ! grep -E '^not ok .*(dlctl|dlckpt|dlsim)' <<<"$said"
   said=$(lint tables)
   [ "$(grep -cE '^ok .* names the files of a subcommand in ' <<<"$said")" -eq 3 ]
+  grep -q '^ok .* framework copied is complete$' <<<"$said"
   run ! grep -A5 '^not ok' <<<"$said"
   for program in dlckpt dlsim; do top_srcdir=$tree top_builddir=$built bats --tap -f 'greet' "tests/cli/$program.bats" </dev/null; done
 }

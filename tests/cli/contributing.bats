@@ -16,6 +16,25 @@ setup_file() {
   mv "$tree/frameworks/copied/sklearn.toml" "$tree/frameworks/copied/copied.toml"
 }
 
+@test "make -j all stage, in one command, installs what it has built, and the folder of a framework that was only copied" {
+  grep -qxF "prefix = $top_builddir/stage" "$top_builddir/Makefile" || skip "this build is not configured for its own stage/"
+  local program
+  cd "$tree"
+  sed -i 's/state, train step, checkpoint and learners of jobs/state of jobs in the copy/' launcher/ctl/dlctl.cpp
+  touch checkpoint/client/restorer.cpp slurm-plugin/spank/step_facts.cpp
+  make -j4 -C "$built" all stage >"$BATS_TEST_TMPDIR/made" 2>&1 || { tail -n 40 "$BATS_TEST_TMPDIR/made" >&2; false; }
+  grep -qE '^ +CXX +launcher/ctl/dlctl.o$' "$BATS_TEST_TMPDIR/made"
+  run ! grep -E '^ +(CC|CXX|CCLD|CXXLD|GEN) ' "$built/stage.log" # nothing was left to build when it began to install
+  for program in $(make -s -C "$built" print-installed-programs); do
+    program=${program##*/}
+    [ -x "$built/stage/bin/$program" ] || [ -x "$built/stage/sbin/$program" ] || { echo "$program is not installed" >&2; false; }
+  done
+  "$built/stage/bin/dlctl" --help | grep -q 'state of jobs in the copy'
+  [ -e "$built/stage/share/slurm-dl/frameworks.d/copied.toml" ]
+  printf '[frameworks]\ncatalogue = ["%s"]\n' "$built/stage/share/slurm-dl/frameworks.d" >"$BATS_TEST_TMPDIR/dl.toml"
+  DL_CONFIG=$BATS_TEST_TMPDIR/dl.toml "$built/stage/bin/dlctl" frameworks --no-probe | grep -q '^copied '
+}
+
 # file_of PROGRAM ROW: the first file that the table of "To add a subcommand" has for the program in the row.
 file_of() {
   local table column

@@ -51,7 +51,7 @@ went_on() {
 @test "only TCP is dropped for 1.5 s: the job trains on" {
   begin
   stop_packets "tcp dport $port drop" "tcp sport $port drop"
-  sleep 1.5
+  sleep 1.5 # less than either kernel waits (2 s, 2.5 s)
   let_pass
   went_on "$job"
 }
@@ -59,7 +59,7 @@ went_on() {
 @test "only TCP is dropped for 5 s, longer than either kernel waits: the connection is taken up again" {
   begin
   stop_packets "tcp dport $port drop" "tcp sport $port drop"
-  sleep 5
+  sleep 5 # dlrun's kernel waits 2 s and the agent's 2.5 s, from the next data on that they send
   let_pass
   went_on "$job"
   assert_contains "$(output "$job")" 'dlrun: learner 1 on n2: the connection to its agent was broken \(connection timed out\) and taken up again after [0-9]+ ms'
@@ -75,7 +75,7 @@ went_on() {
 @test "a firewall answers with resets for a second: the connection is taken up again, and the job trains on" {
   begin
   stop_packets "tcp dport $port reject with tcp reset"
-  sleep 1
+  sleep 1 # as its name says
   let_pass
   went_on "$job"
   assert_contains "$(output "$job")" 'learner 1 on n2: the connection to its agent was broken \(.*\) and taken up again'
@@ -84,7 +84,7 @@ went_on() {
 @test "only UDP is dropped: nothing happens" {
   begin
   stop_packets "meta l4proto udp drop"
-  sleep 3
+  sleep 3 # longer than a node may be silent on both ways
   went_on "$job"
   run grep -c 'taken up again' "slurm-$job.out"
   [ "$output" = 0 ]

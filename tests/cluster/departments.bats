@@ -45,7 +45,6 @@ teardown() { reclaim_teardown; }
     wait_state "${lent[i]}" RUNNING 20
     in_training "${lent[i]}"
   done
-  sleep 1
   claim=$(learners=1 training --account=astro train.sh 400 50)
   wait_state "$claim" RUNNING 20
   charge_is "$claim" own
@@ -61,7 +60,7 @@ teardown() { reclaim_teardown; }
   solid=$(training --account=solid deaf.sh) # no GPU is free: both wait, and the daemon has put them in order when one becomes free
   for job in "$department" "$vision" "$solid"; do wait_state "$job" RUNNING 20; done
   elsewhere=$(training --account=nlp deaf.sh)
-  sleep 1
+  sleep 1 # Slurm keeps times of submission in whole seconds, and this job is to be the older one
   within=$(training --account=astro deaf.sh)
   for job in "$elsewhere" "$within"; do wait_file daemon.log "job $job: order: " 20; done
   on_login scancel "$solid"

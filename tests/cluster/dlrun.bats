@@ -23,8 +23,7 @@ output() { cat "slurm-$1.out" 2>/dev/null; }
 has_event() { events "$1" 2>/dev/null | grep -qE -- "$2"; }
 wait_event() { wait_for "$3" "job $1 has the event '$2'" has_event "$1" "$2"; }
 # wait_trained JOB: until its learners have made a train step.
-wait_trained() { wait_for 20 "job $1 has made a train step" has_trained "$1"; }
-has_trained() { [[ $(on_login dlctl status --json "$1" | jq '.[0].step') == [1-9]* ]]; }
+wait_trained() { wait_step "$1" 1 20; }
 no_process() { ! own_pgrep -f -- "$1" >/dev/null; }
 restarts_of() { job_field "$1" Restarts; }
 

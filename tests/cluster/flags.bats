@@ -12,7 +12,7 @@ setup() { cluster_setup; }
 teardown() {
   if [[ -n ${kept_toml:-} ]]; then
     printf '%s' "$kept_toml" >"$DL_SANDBOX_DIR/etc/dl.toml"
-    sleep 1.1
+    sleep 1.1 # slurmctld looks at the file once a second
   fi
   cluster_teardown
 }
@@ -267,11 +267,11 @@ END
 @test "the configuration is read again when it changes, and a broken one changes nothing" {
   kept_toml=$(cat "$DL_SANDBOX_DIR/etc/dl.toml"; echo)
   printf '%s\n[defaults]\nframework = "mpi"\n' "$kept_toml" >"$DL_SANDBOX_DIR/etc/dl.toml"
-  sleep 1.1
+  sleep 1.1 # slurmctld looks at the file once a second
   job=$(submit --dl-learners=1 --wrap true)
   assert_contains "$(said)" 'dl: mpi, 1 learner'
   echo '[defaults' >"$DL_SANDBOX_DIR/etc/dl.toml"
-  sleep 1.1
+  sleep 1.1 # as above
   for _ in 1 2 3; do job=$(submit --dl-learners=1 --wrap true); done
   assert_contains "$(said)" 'dl: mpi, 1 learner'
   [ "$(grep -c 'dl.toml:1: .*the former configuration stays in force' "$DL_SANDBOX_DIR/log/slurmctld.log")" -eq 1 ]
@@ -284,7 +284,7 @@ END
   job=$(submit --wrap true)
   wait_state "$job" COMPLETED 30
   printf '%s' "$kept_toml" >"$DL_SANDBOX_DIR/etc/dl.toml"
-  sleep 1.1
+  sleep 1.1 # as above
   job=$(submit --dl-learners=1 --wrap true)
   assert_contains "$(said)" 'dl: generic, 1 learner'
   wait_state "$job" COMPLETED 30

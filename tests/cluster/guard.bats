@@ -127,7 +127,7 @@ goes_on_after_requeue() {
     kill_both "$job"
     if [ "$script" = train.sh ]; then # which tells Slurm that all is well
       wait_state "$job" COMPLETED 20
-      sleep 4
+      sleep 4 # no agent puts it back
       has_restarts "$job" 0
     else
       wait_for 15 "job $job is put back" has_restarts "$job" 1
@@ -172,7 +172,7 @@ comment_says() { job_field "$1" Comment | grep -qE "$2"; }
     trained "$requeued"
     on_login scontrol requeue "$requeued"
     on_login scontrol update "jobid=$requeued" starttime=now+8
-    sleep 5
+    sleep 5 # no agent puts them back
     has_restarts "$cancelled" 0
     has_restarts "$killed" 0
     wait_state "$requeued" COMPLETED 60

@@ -37,7 +37,7 @@ teardown() { hostile_end; }
   mallory scontrol update JobId="$plain" Requeue=0
   mallory scontrol update JobId="$no_requeue" Requeue=1
   mallory scontrol update JobId="$forged" Comment='dl:PROCESSING attempt=1 step=999999999 dir=/'
-  sleep 1
+  wait_rounds 1 # dlpolicyd has seen it
   claim=$(mallory sbatch --parsable -o /dev/null -A lab --gpus=5 --wrap 'sleep 600')
   wait_for 8 "the claim is counted" metric_is 'dl_waiting_claims 1'
   assert_contains "$(dlctl why "$claim")" "job $no_requeue of 'bio' gives 1 GPU: it can neither save nor be put back"
@@ -392,7 +392,7 @@ END
   wait_for 10 "job $queued is held" grep -qE "job $queued: hold" daemon.log
   sed -i 's/,dl_guarded:1//' "$conf"
   on_login scontrol reconfigure
-  sleep 2
+  sleep 2 # the scheduler does not start it
   wait_state "$queued" PENDING 2
   assert_contains "$(dlctl quota)" "guarded"
   wait_file metrics.prom '^dl_uncharged_gpus\{tenant="guarded"\} 1$' 5

@@ -141,11 +141,11 @@ END
   wait_for 30 "all GPUs are lent" eval '[ "$(on_login squeue -h -t RUNNING -o %i | wc -l)" = 6 ]'
   for _ in {1..10}; do borrow --gpus=1 --time=1 --wrap 'sleep 50'; done >waiting
   waiting=$(paste -sd, waiting)
-  printf '#!/bin/bash\nwhile [ ! -e stop ]; do scontrol update JobId=%s StartTime=now; scontrol hold %s; scontrol release %s; done >/dev/null 2>&1\n' \
+  printf '#!/bin/bash\nwhile [ ! -e stop ]; do scontrol update JobId=%s StartTime=now; scontrol hold %s; scontrol release %s; touch round; done >/dev/null 2>&1\n' \
     "$waiting" "$waiting" "$waiting" >back.sh
   chmod 755 back.sh
   mallory env -C "$PWD" ./back.sh &
-  sleep 2
+  wait_for 20 "she is at it" test -e round
   for gpus in 2 3; do
     claim=$(as_user games sbatch --parsable -o /dev/null -A lab -N$((gpus - 1)) --gpus=$gpus --wrap 'sleep 600' 2>/dev/null)
     wait_state "${claim%%;*}" RUNNING 25 || { touch stop; return 1; }

@@ -140,6 +140,30 @@ in_state_hurried() {
 }
 # wait_file FILE PATTERN SECONDS: until a line of the file matches (it may not exist yet).
 wait_file() { wait_for "$3" "$1 has a line with '$2'" grep -qsE -- "$2" "$1"; }
+# wait_step JOB N SECONDS: until its learners are at train step N, as dlctl status tells it.
+wait_step() { wait_for "$3" "job $1 is at train step $2" at_step "$1" "$2"; }
+at_step() {
+  local step
+  step=$(on_login "$stage/bin/dlctl" status --json "$1" 2>/dev/null | jq '.[0].step // 0')
+  [[ ${step:-0} -ge $2 ]]
+}
+# wait_looked_at JOB SECONDS: until Slurm has tried to start a job, and says what it waits for.
+wait_looked_at() { wait_for "$2" "job $1 was looked at and waits" looked_at "$1"; }
+looked_at() {
+  local reason
+  reason=$(job_field "$1" Reason)
+  [[ -n $reason && $reason != None && $reason != Priority ]] && in_state "$1" PENDING
+}
+# wait_rounds N: until dlpolicyd, whose metrics are in ./metrics.prom, has looked at the cluster N times from its begin to its end.
+wait_rounds() {
+  local before i
+  for ((i = 0; i <= $1; i++)); do
+    before=$(last_round)
+    wait_for 20 "dlpolicyd looks at the cluster again" other_round "$before"
+  done
+}
+last_round() { sed -n 's/^dl_policyd_last_round_seconds //p' metrics.prom 2>/dev/null || true; }
+other_round() { [[ $(last_round) != "$1" ]]; }
 # wait_nodes STATE SECONDS: until all nodes have the state.
 wait_nodes() { wait_for "$2" "all nodes are $1" all_nodes "$1"; }
 all_nodes() { [[ $(on_login sinfo -h -N -o %T | sort -u) == "$1" ]]; }

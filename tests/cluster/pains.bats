@@ -86,12 +86,11 @@ PY
 }
 
 @test "how long learners have after SIGTERM is the user's to say" {
-  local learner='trap "sleep 4; echo in order; exit 0" TERM; while :; do sleep 0.1; done' grace
+  local learner='trap "sleep 4; echo in order; exit 0" TERM; echo ready; while :; do sleep 0.1; done' grace
   printf '#!/bin/bash\nexec dlrun --job-dir "grace-$1" --grace "$1" -- bash -c %q\n' "$learner" >job.sh
   for grace in 1s 30s; do
     job=$(submit -N1 --output="$grace.out" --dl-learners=1 --dl-gpus=0 job.sh "$grace")
-    wait_file "grace-$grace/events.jsonl" PROCESSING 30
-    sleep 1
+    wait_file "grace-$grace/logs/attempt-1/learner-0.log" ready 30
     on_login dlctl pause --force "$job"
     wait_file "grace-$grace/events.jsonl" HALTED 30
   done

@@ -77,8 +77,7 @@ slurm_is() {
   [ "$(where "$job" | wc -w)" = 2 ]
   job=$(learners 2 --nodes=1)
   assert_contains "$(job_field "$job" NumNodes)" '^1(-1)?$'
-  sleep 3
-  [ "$(job_state "$job")" = PENDING ]
+  wait_looked_at "$job" 20
 }
 
 @test "spread gives each learner a node, and as many learners to each where the user says how many nodes" {
@@ -132,8 +131,7 @@ slurm_is() {
   job=$(learners 4)
   [ "$(where "$job")" = 'n3:4' ]
   job=$(learners 4)
-  sleep 3
-  [ "$(job_state "$job")" = PENDING ] # 3 are free beside the spare node
+  wait_looked_at "$job" 20 # 3 are free beside the spare node
   on_login scontrol delete ReservationName=spares
   [ "$(where "$job")" = 'n4:4' ]
 }
@@ -142,8 +140,7 @@ slurm_is() {
   [[ -x $stage/sbin/dlpolicyd ]] || skip "built without libslurm"
   taken 4 4 0 0
   job=$(learners 4 --dl-placement=spread)
-  sleep 2
-  [ "$(job_state "$job")" = PENDING ]
+  wait_looked_at "$job" 20
   dl_sandbox exec -- bash -c 'echo $$ >'"$PWD"'/daemon.pid; exec "$@"' -- "$stage/sbin/dlpolicyd" --pidfile "$PWD/lock" \
     --state-file "$PWD/use.json" --metrics-file "$PWD/metrics.prom" --verbose >>daemon.log 2>&1 3>&- &
   assert_contains "$(where "$job")" '^n3:[1-3] n4:[1-3]$'

@@ -133,7 +133,7 @@ END
   job=$(train 2)
   wait_past "$job" 10
   dl_sandbox daemon stop slurmctld  # a kill would lose a job younger than its last written state
-  sleep 1
+  sleep 1 # for so long it is away
   dl_sandbox daemon start slurmctld
   wait_completed "$job"
   assert_same_weights

@@ -98,7 +98,7 @@ END
 @test "each element of an array is charged" {
   job=$(user_submit -A nlp --array=1-4 --gpus=1 --wrap 'sleep 60')
   wait_for 20 'two elements run' eval '[ "$(on_login squeue -h -r -j '"$job"' -t RUNNING -o %i | wc -l)" -eq 2 ]'
-  sleep 1
+  wait_for 20 'the others wait for licences' has_reason "$job" Licenses
   [ "$(on_login squeue -h -r -j "$job" -t RUNNING -o %i | wc -l)" -eq 2 ]
   on_login scontrol show lic -o | grep -q '^LicenseName=dl_nlp Total=2 Used=2 '
 }
@@ -146,7 +146,7 @@ END
 @test "a broken dl.toml does not open the cluster, and slurmctld's restart neither" {
   cp "$DL_SANDBOX_DIR/etc/dl.toml" good.toml
   printf '[tenants.vision]\nquota = -1\n' >"$DL_SANDBOX_DIR/etc/dl.toml"
-  sleep 1.1
+  sleep 1.1 # slurmctld looks at the file once a second
   job=$(user_submit -H -A nlp --gpus=1 --wrap true)
   [ "$(job_field "$job" Licenses)" = dl_nlp:1 ]
   dl_sandbox daemon stop slurmctld
@@ -158,7 +158,7 @@ END
   [ "$status" -ne 0 ]
   user_submit -H --wrap true
   cp good.toml "$DL_SANDBOX_DIR/etc/dl.toml"
-  sleep 1.1
+  sleep 1.1 # as above
   user_submit -H -A nlp --gpus=1 --wrap true
 }
 

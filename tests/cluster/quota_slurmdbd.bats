@@ -99,8 +99,7 @@ teardown() { cluster_teardown; }
   blocker=$(user_submit -A nlp --gpus=2 --qos=dl-guaranteed --wrap 'sleep 60')
   third=$(user_submit -A nlp --gpus=1 --qos=normal --wrap 'sleep 60')
   wait_state "$blocker" RUNNING 20
-  sleep 1
-  [ "$(job_state "$third")" = PENDING ]
+  wait_looked_at "$third" 20
   [ "$(used dl_nlp)" -eq 2 ]
 }
 
@@ -108,7 +107,7 @@ teardown() { cluster_teardown; }
   job=$(user_submit --array=1-2 --gpus=1 --wrap 'sleep 2')
   again=$(user_submit --gpus=1 --requeue --wrap 'sleep 3')
   wait_state "$again" RUNNING 20
-  sleep 2
+  sleep 2 # its first run has a length in slurmdbd
   on_login scontrol requeue "$again"
   # Slurm puts its begin off by two minutes again if it still completes when that is changed.
   started_at_once() {

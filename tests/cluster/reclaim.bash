@@ -58,7 +58,8 @@ why_says() { dlctl why "$1" | grep -qE "$2"; }
 dlctl() { on_login "$stage/bin/dlctl" "$@"; }
 charge_is() { [[ $(job_field "$1" AdminComment) == *" charge=$2"* ]]; }
 wait_charge() { wait_for "$3" "job $1 is charged as $2" charge_is "$1" "$2"; }
-in_training() { wait_file "slurm-$1.out" 'attempt [0-9]+ starts at train step' 20; }
+# in_training JOB: it has something to go on from.
+in_training() { wait_step "$1" 1 20; }
 
 # Two jobs of nlp on all four GPUs, the second one on borrowed ones; sets own and lent. The second is a plain program,
 # which does not hear what it is asked; or what is given.
@@ -83,7 +84,7 @@ lend_and_take_back() {
   wait_state "$lent" RUNNING 20
   wait_charge "$lent" borrowed 5
   in_training "$lent"
-  sleep 2
+  sleep 1 # min_run has passed: from here on the seconds are counted
   before=$(date +%s)
   claim=$(training --account=vision train.sh 100 50)
   wait_file daemon.log "job $lent: yield" 5

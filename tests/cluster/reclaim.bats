@@ -20,7 +20,6 @@ teardown() { reclaim_teardown; }
   wait_state "$lent" RUNNING 20
   [ "$(job_field "$lent" NumNodes)" = 2 ]
   in_training "$lent"
-  sleep 1
   claim=$(training --account=vision train.sh 200 50)
   wait_for 5 "job $lent is asked to shrink to 2 learners" grep -q "job $lent: yield: yields 2 GPUs.*yields=$claim@[0-9]*:2'" daemon.log
   wait_state "$claim" RUNNING 20
@@ -51,15 +50,15 @@ teardown() { reclaim_teardown; }
 
 @test "who ignores the request is requeued at the deadline; a daemon that was killed in the midst of it, and a slurmctld, go on" {
   lend_to deaf
-  sleep 1
   claim=$(training --account=vision train.sh 20 50)
   wait_for 5 "job $lent is asked to yield" asked "$lent" "$claim"
   asked_at=$(date +%s)
   stop_daemon
   dl_sandbox daemon stop slurmctld 3>&-
   dl_sandbox daemon start slurmctld 3>&-
+  rm -f metrics.prom
   start_daemon
-  sleep 5
+  wait_rounds 2
   asked "$lent" "$claim" # the same request still
   [ "$(restarts_of "$lent")" = 0 ]
   wait_for 25 "Slurm requeues job $lent" requeued "$lent"
@@ -72,13 +71,16 @@ teardown() { reclaim_teardown; }
 }
 
 @test "a claim that goes away leaves alone who has not gone yet" {
+  stop_daemon
+  sed 's/^grace = .*/grace = "4s"/' "$DL_SANDBOX_DIR/etc/dl.toml" >short.toml
+  export DL_CONFIG=$PWD/short.toml
+  start_daemon
   lend_to deaf
-  sleep 1
   claim=$(training --account=vision train.sh 20 50)
   wait_for 5 "job $lent is asked to yield" asked "$lent" "$claim"
   on_login scancel "$claim"
   wait_for 5 "the request is taken back" not_asked "$lent"
-  sleep 17 # the deadline passes
+  sleep 6 # the deadline passes, after the grace of 4 s, and nobody goes
   [ "$(job_state "$lent")" = RUNNING ]
   [ "$(restarts_of "$lent")" = 0 ]
 }
@@ -93,7 +95,6 @@ has_license() { [ "$(job_field "$1" Licenses)" = "$2" ]; }
   assert_contains "$(job_field "$large" AdminComment)" ' charge=borrowed own=2'
   run dlctl quota
   assert_contains "$output" '^nlp +2 +2 +0 +1 '
-  sleep 1
   claim=$(training --account=vision train.sh 4000 50)
   wait_for 5 "job $large is asked to yield" asked "$large" "$claim"
   wait_state "$claim" RUNNING 20
@@ -139,7 +140,6 @@ has_license() { [ "$(job_field "$1" Licenses)" = "$2" ]; }
   wait_state "$own" RUNNING 20
   wait_state "$other" RUNNING 20
   in_training "$own"
-  sleep 1
   firm=$(training --account=nlp --dl-tier=guaranteed train.sh 40 50)
   wait_for 5 "job $own is asked to yield" asked "$own" "$firm"
   wait_state "$firm" RUNNING,COMPLETED 20

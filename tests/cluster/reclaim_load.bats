@@ -57,7 +57,7 @@ past() { [[ -e learner-0.txt ]] && awk -v n="$1" '$1 >= n { found = 1 } END { ex
   lent=$(submit --account=nlp --dl-framework=generic --dl-learners=2 --dl-gpus=1 --dl-checkpoint="$folder,every=1steps" train.sh 4 7500)
   wait_charge "$lent" borrowed 15
   wait_file "slurm-$lent.out" 'saved at train step 1: ok' 30
-  sleep 1
+  wait_for 10 "this save is durable" eval "compgen -G '$folder/step-*' >/dev/null"
   claim=$(training --account=vision train.sh 20 50)
   wait_for 5 "job $lent is asked to yield" asked "$lent" "$claim"
   wait_state "$claim" RUNNING,COMPLETED 12 # nobody waits for the deadline
@@ -90,7 +90,7 @@ charges_are() { (($(charges "$1" "$2") == $3)); }
   lent=$(training --account=nlp --array=0-1%1 --output=array.%a.out train.sh 200 50)
   wait_file array.0.out 'attempt 1 starts at train step 0' 20
   wait_for 5 "it is borrowed" charges_are borrowed "$lent" 1
-  sleep 1
+  wait_step "${lent}_0" 1 20
   claim=$(training --account=vision train.sh 20 50)
   wait_state "$claim" RUNNING,COMPLETED 20
   assert_contains "$(cat array.0.out)" 'lent GPUs are taken back: saved at train step'

@@ -42,7 +42,7 @@ all_run() { (($(running) == claims)); }
   [ "$(job_field "$lent" NumNodes)" = 3 ]
   wait_charge "$lent" borrowed 10
   in_training "$lent"
-  sleep 2
+  sleep 2 # what the start of thirty learners costs is not to be counted below
   local -a submissions=()
   for ((i = 0; i < claims; i++)); do
     on_login sbatch --quiet --account=vision --gpus=1 --output=/dev/null --wrap 'sleep 300' 3>&- &
@@ -64,7 +64,7 @@ all_run() { (($(running) == claims)); }
   wait_state "$lent" RUNNING 30
   [ "$(job_field "$lent" NumNodes)" = 1 ]
   wait_file "slurm-$lent.out" 'attempt 2 starts at train step [1-9]' 30
-  sleep 3
+  wait_rounds 2
   [ "$(restarts_of "$lent")" = 1 ]
   all_run
 }

@@ -70,7 +70,7 @@ log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }
 
 @test "a slurmctld in the foreground outlives a reconfigure with a broken dl.toml" {
   echo '[defaults' >"$toml"
-  sleep 1.1
+  sleep 1.1 # slurmctld looks at the file once a second
   on_login scontrol reconfigure
   wait_for 20 "slurmctld answers" controller_answers
   job=$(submit --wrap true)
@@ -84,11 +84,11 @@ log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }
   wait_state "$job" RUNNING 20
   on_login scontrol reconfigure
   wait_for 20 "slurmctld answers" controller_answers
-  sleep 1
+  sleep 1 # it answers before it has started itself anew
   on_login scontrol reconfigure
   # slurmctld 26.05.5 forgets a SIGTERM that comes while it starts itself anew for a reconfigure.
   wait_for 20 "slurmctld answers" controller_answers
-  sleep 1
+  sleep 1 # as above
   dl_sandbox daemon stop slurmctld
   dl_sandbox daemon start slurmctld
   wait_for 20 "slurmctld answers" controller_answers
@@ -114,7 +114,7 @@ waits_for_the_mend() { [[ $(job_field "$1" Comment) == *'reason='*'dl.toml:'*"$2
   [ "$(grep -c 'dlrun ended' out)" -eq 0 ]
   printf '%s' "$kept_toml" >"$toml"
   wait_for 30 "it has left its nodes" in_state "$job" PENDING
-  sleep 2
+  sleep 2 # a node takes no job that begins in the second in which it ended there
   on_login scontrol update JobId="$job" StartTime=now+2
   wait_state "$job" COMPLETED 60
   assert_contains "$(cat out)" '^done$'
@@ -131,7 +131,7 @@ waits_for_the_mend() { [[ $(job_field "$1" Comment) == *'reason='*'dl.toml:'*"$2
   break_toml
   on_login scontrol requeue "$job"
   wait_state "$job" PENDING 60
-  sleep 2
+  sleep 2 # a node takes no job that begins in the second in which it ended there
   on_login scontrol update JobId="$job" StartTime=now+2
   wait_state "$job" COMPLETED 60
   assert_contains "$(cat out)" 'dlrun: .*dl.toml:[0-9]+: launcher.grase: .*; the job goes on with the settings that it ran with before'
@@ -179,7 +179,7 @@ own_folder() {
 @test "a broken entry of the catalogue fails no job: others go on, its own waits until it is mended" {
   own_folder
   dlrun_script
-  sleep 1.1
+  sleep 1.1 # slurmctld looks at the files once a second
   theirs=$(submit -H --no-requeue --output=theirs --dl-framework=other --dl-learners=1 go.sh 'echo done')
   mine=$(submit -H --no-requeue --output=mine --dl-framework=ours --dl-learners=1 go.sh 'echo done')
   printf 'sumary = "a slip"\n' >entries/ours.toml

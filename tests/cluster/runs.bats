@@ -172,7 +172,7 @@ all_at_work() { [[ $(job_field "$1" Comment) =~ ^dl:PROCESSING\ .*dir=$PWD/dl-$1
   wait_for 60 'the last training runs' eval 'grep -qs "^saved at train step [1-9]0" dl-'"$job"'.5/logs/attempt-1/learner-0.log'
   on_login scontrol requeue "$job"
   wait_for 30 "it waits" in_state "$job" PENDING
-  sleep 1
+  sleep 1 # a node takes no job that begins in the second in which it ended there
   on_login scontrol update JobId="$job" StartTime=now+1
   wait_file "dl-$job.5/logs/attempt-2/learner-0.log" '^attempt 2 starts at train step [1-9]' 60
   [ "$(cat ran)" = $'ran 1\nran 2' ]

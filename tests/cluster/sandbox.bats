@@ -47,8 +47,7 @@ setting() { (. "$1/settings" && echo "${!2}"); }
   a=$(submit -N3 --gpus-per-node=toy:2 --wrap 'sleep 30')
   wait_state "$a" RUNNING 10
   b=$(submit -w n1 --gpus-per-node=1 --wrap true)
-  sleep 1
-  [ "$(job_state "$b")" = PENDING ]
+  wait_looked_at "$b" 20
   on_login scancel "$a"
   wait_state "$b" COMPLETED 20
 }
@@ -142,7 +141,7 @@ setting() { (. "$1/settings" && echo "${!2}"); }
   job=$(submit -w n3 --wrap 'sleep 4; echo end')
   wait_state "$job" RUNNING 10
   dl_sandbox daemon kill slurmd@n3
-  sleep 1
+  sleep 1 # for so long it is away
   dl_sandbox daemon start slurmd@n3
   wait_state "$job" COMPLETED 30
   assert_contains "$(cat "slurm-$job.out")" end

@@ -51,7 +51,7 @@ went_on() { wait_file "dl-$1/logs/attempt-2/learner-0.log" '^attempt 2 starts at
 # Slurm lets a job that a script has put back wait for two minutes.
 hurry() {
   wait_for 130 "job $1 is in the queue" in_state "$1" PENDING
-  sleep 2
+  sleep 2 # a node takes no job that begins in the second in which it ended there
   on_login scontrol update JobId="$1" StartTime=now+1
 }
 

@@ -51,9 +51,9 @@ nothing_lost() {
   wait_file "slurm-$starting.out" '^dlrun: .* learners' 20
   on_login scontrol suspend "$starting" # before or after its agents have come
   wait_event "$job" PROCESSING 20
-  sleep 5 # two train steps: the hang timeout holds
+  wait_step "$job" 2 30 # from then on the hang timeout holds
   on_login scontrol suspend "$job"
-  sleep 11
+  sleep 11 # more than dlrun waits for a learner (6 s), an agent (4 s) and a way to it (10 s)
   assert_contains "$(on_login dlctl status "$job")" 'suspended, by a person or for another job'
   run on_login dlctl pause "$job"
   [ "$status" -ne 0 ]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves the claims of one decision one after another. claims.cpp has their order and the promises of earlier
-// decisions, claim_starts.cpp the starts on free GPUs, take_back.cpp the choice of victims. For these files alone;
-// others call serve_claims().
+// decisions, claim_starts.cpp the starts on free GPUs, take_back.cpp the choice of victims, take_together.cpp and
+// take_in_turns.cpp that for several claims at once. For these files alone; others call serve_claims().
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 
 #include "slurm-plugin/policy/borrower_search.h"
 #include "slurm-plugin/policy/claims.h"
+#include "slurm-plugin/policy/in_turns.h"
 #include "slurm-plugin/policy/joint.h"
 #include "slurm-plugin/policy/space.h"
 
@@ -51,7 +52,9 @@ class ClaimService {
   bool start_promised(const Aside& aside, Ledger* later);
   void wait_promised(const Aside& aside);
   void hold_for(int index, int type, int sign);
-  void hold_quota(int index, int type);
+  std::vector<Leaving> hold_quota(int index, int type);
+  void count_quota(int index, int type, int sign);
+  void release_quota(int index, int type, const std::vector<Leaving>& displaced);
   bool fits_quota(const Job& job) const;
 
   // claim_starts.cpp
@@ -73,22 +76,32 @@ class ClaimService {
   std::optional<Found> cheapest_of_types(const Job& job, Search search) const;
   bool leave_quota(int index, int type, Space::When when, const std::vector<Victim>& victims, bool may_recharge);
   bool quota_holds(int index, int type, Space::When when, bool may_recharge);
-  Space::Kept commit(int index, const Found& found, Space::When when);
+  Taken commit(int index, const Found& found, Space::When when);
+  void ask(const Victim& victim, Space::When when);
+  bool wait_for_protected(int index, From from);
+
+  // take_together.cpp
   bool take_together(bool may_change_types);
   std::optional<bool> take_together(const std::vector<Taken>& claims, const SoFar& before);
-  void hold_type(int index, int type, int sign);
   bool quotas_hold(const std::vector<Taken>& claims, const std::vector<int>& types);
+  SoFar before_all(const std::set<int>& claimants) const;
+  void take_up_all(const std::vector<Taken>& claims, const SoFar& before);
+  void settle(const Taken& claim);
+  void tell(const std::vector<Taken>& claims, size_t first_start);
   void start_after_all(const Taken& claim);
-  void ask(const Victim& victim, Space::When when);
   void take_up(int index, int keeps);
-  bool wait_for_protected(int index, From from);
+
+  // take_in_turns.cpp
+  class QuotasInTurns;
+  bool take_in_turns();
+  std::vector<Yielding> who_may_yield(const std::vector<Taken>& claims) const;
 
   Round& round_;
   Space space_;
   SoFar so_far_;
   std::vector<int> left_asked_;    // as so_far_.left, but without victims that will only be asked later
   SoFar before_;                   // so_far_ as it was before this decision
-  std::vector<Taken> taken_;       // claims that take back from borrowers, and were promised nothing before
+  std::vector<Taken> taken_;       // claims that take back, and were promised nothing before
   std::vector<int> takeable_;      // borrowers that may be asked to yield now, rising indexes
   std::vector<int> protected_;     // borrowers within their minimum run time, likewise
   std::vector<char> planned_;      // by running job: victim of a claim that waits for protected ones

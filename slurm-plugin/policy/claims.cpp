@@ -90,7 +90,7 @@ void ClaimService::serve() {
       if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job) && !is_loan(job))
         head_waits[job.tenant] = 1;
     }
-    if (!take_together(pass < kMostPasses)) break;
+    if (!take_together(pass < kMostPasses) && !(pass < kMostPasses && take_in_turns())) break;
     // Quotas have room where they had none, and other borrowers are left.
     for (auto& jobs_without_hope : hopeless_) jobs_without_hope.clear();
     borrowers_.changed();
@@ -198,15 +198,31 @@ void ClaimService::hold_for(int index, int type, int sign) {
   if (!round_.is_guaranteed(index)) round_.own_tenant.hold(When::kNow, job.tenant, type, sign * round_.asked(index));
 }
 
-// A claim that waits will be its tenant's own. Guaranteed ones do not take the quota from it before it runs.
-void ClaimService::hold_quota(int index, int type) {
+// A claim that waits will be its tenant's own. Guaranteed ones do not take the quota from it before it runs. Returns
+// what will leave the quota for it.
+std::vector<Leaving> ClaimService::hold_quota(int index, int type) {
   const Job& job = round_.state.jobs[index];
-  round_.count(job.tenant, type, round_.asked(index), 0);
+  std::vector<Leaving> displaced;
   if (round_.is_guaranteed(index))
-    round_.own_tenant.displace(
-        When::kLater, round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), so_far_.left));
-  const When when = round_.is_guaranteed(index) ? When::kLater : When::kNow;
-  round_.own_tenant.hold(when, job.tenant, type, round_.asked(index));
+    displaced = round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), so_far_.left);
+  round_.own_tenant.displace(When::kLater, displaced);
+  count_quota(index, type, +1);
+  return displaced;
+}
+
+void ClaimService::count_quota(int index, int type, int sign) {
+  const Job& job = round_.state.jobs[index];
+  const int gpus = sign * round_.asked(index);
+  round_.count(job.tenant, type, gpus, 0);
+  round_.own_tenant.hold(round_.is_guaranteed(index) ? When::kLater : When::kNow, job.tenant, type, gpus);
+}
+
+// It does not wait any more, or for something else.
+void ClaimService::release_quota(int index, int type, const std::vector<Leaving>& displaced) {
+  count_quota(index, type, -1);
+  std::vector<Leaving> back = displaced;
+  for (Leaving& leaving : back) leaving.gpus = -leaving.gpus;
+  round_.own_tenant.displace(When::kLater, back);
 }
 
 bool ClaimService::fits_quota(const Job& job) const {

@@ -28,8 +28,19 @@ void add(const ClusterState& state, const Victim& victim, int had, VictimSet* se
   set->victims.push_back(victim);
 }
 
-// The victims of all claims: of one that was asked several times, the last word; without those that others have asked
-// for as much since.
+void give_up(const ClusterState& state, int index, int had, int left, FreeGpus* free) {
+  const Job& job = state.jobs[index];
+  free->give(parts_after_shrink(job.parts, had), job.gpus_per_learner);
+  free->take(parts_after_shrink(job.parts, left), job.gpus_per_learner);
+}
+
+Need need_of(const ClusterState& state, const Taken& claim) {
+  const Job& job = state.jobs[claim.job];
+  return Need{job.gpus_per_learner, job.min_learners};
+}
+
+}  // namespace
+
 VictimSet all_victims(const ClusterState& state, const std::vector<Taken>& claims, const SoFar& before) {
   std::vector<std::pair<int, int>> left;
   for (const Taken& claim : claims)
@@ -45,22 +56,6 @@ VictimSet all_victims(const ClusterState& state, const std::vector<Taken>& claim
   return set;
 }
 
-void give_up(const ClusterState& state, int index, int had, int left, FreeGpus* free) {
-  const Job& job = state.jobs[index];
-  free->give(parts_after_shrink(job.parts, had), job.gpus_per_learner);
-  free->take(parts_after_shrink(job.parts, left), job.gpus_per_learner);
-}
-
-Need need_of(const ClusterState& state, const Taken& claim) {
-  const Job& job = state.jobs[claim.job];
-  return Need{job.gpus_per_learner, job.min_learners};
-}
-
-struct RoomWithout {
-  FreeGpus now, later;
-};
-
-// What is free without what these claims have done. Nothing where others count on that.
 std::optional<RoomWithout> room_without(const ClusterState& state, const Space& space, const std::vector<Taken>& claims,
                                         const VictimSet& victims, const SoFar& before) {
   FreeGpus now = space.at(Space::When::kNow);
@@ -79,6 +74,8 @@ std::optional<RoomWithout> room_without(const ClusterState& state, const Space& 
   }
   return RoomWithout{std::move(now), std::move(later)};
 }
+
+namespace {
 
 // Says of all victims together which claim each is for, and where the claims will run.
 class Sharing {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "slurm-plugin/policy/own_tenant.h"
 #include "slurm-plugin/policy/space.h"
 #include "slurm-plugin/policy/victims.h"
 
@@ -19,9 +20,23 @@ struct Taken {
   int type = 0;
   Space::Kept kept;  // its place
   VictimSet set;
-  bool now = false;        // set by take_jointly(): the place is free already, so that the claim starts at once
-  std::vector<int> types;  // that it may have, `type` among them; empty: no other
+  bool now = false;                // set by the search: the place is free already, so that the claim starts at once
+  std::vector<int> types;          // that it may have, `type` among them; empty: no other
+  bool within = false;             // a guaranteed one to which jobs of its own tenant yield (in_turns.h)
+  std::vector<Leaving> displaced;  // what will leave the quota for it
 };
+
+// The victims of all claims: of one that was asked several times, the last word; without those that others have asked
+// for as much since. `before`: what was asked of jobs without any of these claims.
+VictimSet all_victims(const ClusterState& state, const std::vector<Taken>& claims, const SoFar& before);
+
+// What is free without what these claims have done. `later` counts also what other jobs give up that were asked.
+struct RoomWithout {
+  FreeGpus now, later;
+};
+// Nothing where others count on what these have done. `victims`: all_victims() of the claims.
+std::optional<RoomWithout> room_without(const ClusterState& state, const Space& space, const std::vector<Taken>& claims,
+                                        const VictimSet& victims, const SoFar& before);
 
 // Would the quotas hold the claims if they had these types?
 using AllowedTypes = std::function<bool(const std::vector<Taken>& claims, const std::vector<int>& types)>;

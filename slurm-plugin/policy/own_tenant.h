@@ -59,10 +59,14 @@ class OwnTenant {
   // Counts GPUs of a claim that must not be displaced again: kNow if it starts, or if it waits and is not guaranteed;
   // kLater if it is guaranteed and waits for victims. Negative: no longer.
   void hold(When when, int tenant, int type, int gpus);
-  // Notes that these are charged as borrowed from now on (kNow), or once a waiting claim starts (kLater).
+  // Notes that these are charged as borrowed from now on (kNow), or once a waiting claim starts (kLater; negative: no
+  // longer).
   void displace(When when, const std::vector<Leaving>& jobs);
   // Jobs of the tenant that were displaced for waiting claims, and are not yet charged as borrowed.
   std::vector<Leaving> to_be_recharged(int tenant) const;
+  // What displace() has noted with kLater, so that it can be restored once something else was tried.
+  const std::vector<int>& noted() const { return out_later_; }
+  void restore(std::vector<int> noted) { out_later_ = std::move(noted); }
   // All that were displaced in this decision, by job; kLater includes those of kNow.
   std::vector<Leaving> all_out(When when) const;
 

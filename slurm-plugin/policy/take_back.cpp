@@ -17,13 +17,13 @@ bool ClaimService::take_back(int index, From from) {
   if (known_hopeless(job, from)) return false;
   if (std::optional<Found> found = cheapest(index, Space::When::kLater, from)) {
     Waiting& waiting = round_.wait(index, Reason::kVictimsLeaving);
-    Space::Kept kept = commit(index, *found, Space::When::kLater);
-    waiting.parts = kept.parts;
+    Taken taken = commit(index, *found, Space::When::kLater);
+    taken.within = from == From::kOwnTenant;
+    waiting.parts = taken.kept.parts;
     waiting.kept_for = true;
     waiting.free = round_.free.total(found->type);
     waiting.within_tenant = from == From::kOwnTenant;
-    if (from == From::kBorrowers && !is_promised(index))
-      taken_.push_back(Taken{index, found->type, std::move(kept), found->set, false, {}});
+    if (!is_promised(index)) taken_.push_back(std::move(taken));
     if (!found->set.victims.empty())
       round_.decision.reclaims.push_back(Reclaim{index, found->type, waiting.parts, std::move(found->set)});
     return true;
@@ -119,7 +119,8 @@ bool ClaimService::quota_holds(int index, int type, Space::When when, bool may_r
   const std::vector<Leaving> moved =
       round_.own_tenant.displaced(When::kLater, job.tenant, type, round_.asked(index), left);
   const std::vector<Leaving> waiting = round_.own_tenant.to_be_recharged(job.tenant);
-  if (moved.empty() && waiting.empty()) return true;
+  // Those that have gone by then do not have to be charged as borrowed.
+  if (moved.empty() && round_.own_tenant.gpus_of(waiting, left) == 0) return true;
   if (!may_recharge) return false;
   if (round_.own_tenant.all_borrowed_so_far(moved) && round_.own_tenant.all_borrowed_so_far(waiting)) return true;
   const int limit = round_.state.tenants[job.tenant].borrow_limit;
@@ -133,164 +134,21 @@ bool ClaimService::quota_holds(int index, int type, Space::When when, bool may_r
 
 // The claim's place is decided, and kept. The victims stay in the ledger until they have gone, so that their tenant
 // does not borrow more than it may meanwhile. Who was promised a place stays there, if it holds still.
-Space::Kept ClaimService::commit(int index, const Found& found, Space::When when) {
+Taken ClaimService::commit(int index, const Found& found, Space::When when) {
   const Job& job = round_.state.jobs[index];
   for (const Victim& victim : found.set.victims) {
     ask(victim, when);
     if (when == Space::When::kLast) planned_[victim.job] = 1;
   }
-  hold_quota(index, found.type);
+  Taken taken{index, found.type, {}, found.set, false, {}, false, hold_quota(index, found.type)};
   const std::vector<Part>& promised = job.promised_parts;
   const bool stays = !promised.empty() && round_.state.nodes[promised.front().node].type == found.type &&
                      space_.holds(when, promised, job.gpus_per_learner);
   auto parts = stays ? std::optional(promised)
                      : place(job.placement, space_.at(when), found.type, job.gpus_per_learner, job.min_learners);
-  if (!parts) return {};  // cannot be: the victims were chosen so that it fits
-  return space_.keep(when, std::move(*parts), job.gpus_per_learner);
-}
-
-// The claims that take back from borrowers now, all of them together (joint.h). What other claims take stays as it is:
-// a guaranteed one's from its own tenant, and what was promised before. True if one of them gets GPUs of another type:
-// then others of its tenant may find theirs.
-bool ClaimService::take_together(bool may_change_types) {
-  // Victims that are planned for other claims, too, were chosen beside theirs.
-  std::vector<char> stays(round_.state.types.size());
-  for (const Taken& claim : taken_)
-    for (const Victim& victim : claim.set.victims)
-      if (planned_[victim.job] != 0) stays[claim.type] = 1;
-  std::vector<Taken> claims;
-  std::set<int> claimants;
-  for (const Taken& claim : taken_) {
-    if (stays[claim.type] != 0) continue;
-    claims.push_back(claim);
-    claimants.insert(claim.job);
-  }
-  if (claims.size() < 2) return false;
-  SoFar before = before_;
-  for (const Reclaim& reclaim : round_.decision.reclaims)
-    for (const Victim& victim : reclaim.set.victims)
-      if (claimants.count(reclaim.claimant) == 0)
-        before.left[victim.job] = std::min(before.left[victim.job], victim.learners_left);
-  bool several = false;
-  for (Taken& claim : claims) {
-    claim.types.clear();
-    for (int type = 0; may_change_types && type < round_.state.type_count(); ++type)
-      if (may_use(round_.state.jobs[claim.job], type) && stays[type] == 0) claim.types.push_back(type);
-    several = several || claim.types.size() > 1;
-  }
-  if (several)
-    if (const std::optional<bool> changed = take_together(claims, before)) return *changed;
-  for (int type = 0; type < round_.state.type_count(); ++type) {
-    std::vector<Taken> of_type;
-    for (const Taken& claim : claims)
-      if (claim.type == type) of_type.push_back(claim);
-    for (Taken& claim : of_type) claim.types.clear();
-    take_together(of_type, before);
-  }
-  return false;
-}
-
-// Whether one of them gets another type; nothing if they all stay as they are.
-std::optional<bool> ClaimService::take_together(const std::vector<Taken>& claims, const SoFar& before) {
-  if (claims.size() < 2) return std::nullopt;
-  const bool one_type =
-      std::all_of(claims.begin(), claims.end(), [&](const Taken& claim) { return claim.types.size() < 2; });
-  std::vector<int> candidates;
-  for (const int other : borrowers_.all(Space::When::kLater))
-    if (!one_type || round_.state.type_held(round_.state.jobs[other]) == claims.front().type)
-      candidates.push_back(other);
-  const auto allowed = [&](const std::vector<Taken>& all, const std::vector<int>& types) {
-    return quotas_hold(all, types);
-  };
-  const auto found =
-      take_jointly(round_.state, space_, claims, candidates, before, round_.state.search_budget, allowed);
-  if (!found) return std::nullopt;
-  std::set<int> claimants;
-  for (const Taken& claim : claims) {
-    claimants.insert(claim.job);
-    space_.release(claim.kept);
-  }
-  for (const Taken& claim : claims)
-    for (const Victim& victim : claim.set.victims) take_up(victim.job, before.left[victim.job]);
-  bool changed = false;
-  std::vector<Reclaim>& reclaims = round_.decision.reclaims;
-  reclaims.erase(std::remove_if(reclaims.begin(), reclaims.end(),
-                                [&](const Reclaim& reclaim) { return claimants.count(reclaim.claimant) != 0; }),
-                 reclaims.end());
-  taken_.erase(
-      std::remove_if(taken_.begin(), taken_.end(), [&](const Taken& claim) { return claimants.count(claim.job) != 0; }),
-      taken_.end());
-  for (const Taken& claim : *found) {
-    const auto was = std::find_if(claims.begin(), claims.end(), [&](const Taken& one) { return one.job == claim.job; });
-    if (was->type == claim.type) continue;
-    changed = true;
-    hold_type(claim.job, was->type, -1);
-    hold_type(claim.job, claim.type, +1);
-  }
-  const size_t starts = round_.decision.starts.size();
-  for (const Taken& claim : *found) {
-    for (const Victim& victim : claim.set.victims) ask(victim, Space::When::kLater);
-    if (claim.now) {
-      start_after_all(claim);
-    } else {
-      taken_.push_back(claim);
-      taken_.back().kept = space_.keep(Space::When::kLater, claim.kept.parts, claim.kept.gpus_per_learner);
-    }
-    if (!claim.set.victims.empty()) reclaims.push_back(Reclaim{claim.job, claim.type, claim.kept.parts, claim.set});
-  }
-  for (size_t i = starts; i < round_.decision.starts.size(); ++i) grow(&round_.decision.starts[i]);
-  for (Waiting& waiting : round_.decision.waiting) {
-    if (claimants.count(waiting.job) == 0) continue;
-    const auto claim =
-        std::find_if(found->begin(), found->end(), [&](const Taken& one) { return one.job == waiting.job; });
-    waiting.parts = claim->kept.parts;
-    waiting.free = round_.free.total(claim->type);
-  }
-  return changed;
-}
-
-// A claim that waits for borrowers.
-void ClaimService::hold_type(int index, int type, int sign) {
-  const Job& job = round_.state.jobs[index];
-  const int gpus = sign * round_.asked(index);
-  round_.count(job.tenant, type, gpus, 0);
-  round_.own_tenant.hold(round_.is_guaranteed(index) ? When::kLater : When::kNow, job.tenant, type, gpus);
-}
-
-// Would quotas hold the claims if they had these types instead?
-bool ClaimService::quotas_hold(const std::vector<Taken>& claims, const std::vector<int>& types) {
-  const auto count = [&](size_t i, int type, int sign) {
-    round_.ledger.add(round_.state.jobs[claims[i].job].tenant, type, sign * round_.asked(claims[i].job), Charge::kOwn);
-  };
-  for (size_t i = 0; i < claims.size(); ++i)
-    if (types[i] != claims[i].type) count(i, claims[i].type, -1);
-  bool hold = true;
-  size_t counted = 0;
-  for (; hold && counted < claims.size(); ++counted) {
-    if (types[counted] == claims[counted].type) continue;
-    const int job = claims[counted].job;
-    hold = round_.ledger.fits_own(round_.state.jobs[job].tenant, types[counted], round_.asked(job));
-    count(counted, types[counted], +1);
-  }
-  for (size_t i = 0; i < claims.size(); ++i) {
-    if (types[i] == claims[i].type) continue;
-    if (i < counted) count(i, types[i], -1);
-    count(i, claims[i].type, +1);
-  }
-  return hold;
-}
-
-// It was to wait.
-void ClaimService::start_after_all(const Taken& claim) {
-  const Job& job = round_.state.jobs[claim.job];
-  std::vector<Waiting>& waiting = round_.decision.waiting;
-  waiting.erase(std::find_if(waiting.begin(), waiting.end(), [&](const Waiting& one) { return one.job == claim.job; }));
-  --round_.waits;
-  const int asked = round_.asked(claim.job);
-  round_.users.hold(job, -asked);
-  round_.count(job.tenant, claim.type, -asked, 0);
-  round_.own_tenant.hold(round_.is_guaranteed(claim.job) ? When::kLater : When::kNow, job.tenant, claim.type, -asked);
-  start(claim.job, claim.type, claim.kept.parts);
+  // It cannot be that there are none: the victims were chosen so that it fits.
+  if (parts) taken.kept = space_.keep(when, std::move(*parts), job.gpus_per_learner);
+  return taken;
 }
 
 void ClaimService::ask(const Victim& victim, Space::When when) {
@@ -306,15 +164,6 @@ void ClaimService::ask(const Victim& victim, Space::When when) {
   left = victim.learners_left;
 }
 
-// It keeps what it has without any of the claims that are looked at together.
-void ClaimService::take_up(int index, int keeps) {
-  const Job& job = round_.state.jobs[index];
-  space_.ended(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
-  round_.leave(index, so_far_.left[index], keeps);
-  so_far_.left[index] = left_asked_[index] = keeps;
-  space_.started(parts_after_shrink(job.parts, so_far_.left[index]), job.gpus_per_learner);
-}
-
 bool ClaimService::wait_for_protected(int index, From from) {
   if (protected_.empty() && from == From::kBorrowers) return false;
   const std::optional<Found> found = cheapest(index, Space::When::kLast, from);
@@ -325,7 +174,7 @@ bool ClaimService::wait_for_protected(int index, From from) {
     seconds = std::max(seconds, other.start_s + other.min_run_s - round_.state.now_s);
   }
   Waiting& waiting = round_.wait(index, Reason::kVictimsProtected);
-  waiting.parts = commit(index, *found, Space::When::kLast).parts;
+  waiting.parts = commit(index, *found, Space::When::kLast).kept.parts;
   waiting.seconds = seconds;
   waiting.kept_for = true;
   waiting.within_tenant = from == From::kOwnTenant;

@@ -200,7 +200,12 @@ bool quota_needs_it(const ClusterState& without, const Reclaim& reclaim) {
       victims.erase(std::find_if(victims.begin(), victims.end(), [&](const Victim& v) { return v.job == spared.job; }));
       ClusterState without = then;
       carry_out(&without, others, true);
-      if (FreeGpus(without).slots(reclaim.type, claimant.gpus_per_learner) >= claimant.min_learners &&
+      const FreeGpus free(without);
+      // Where the place of an earlier claim lies on what this one's victims give up, both need them.
+      bool all_have_places = true;
+      for (size_t node = 0; node < without.nodes.size(); ++node)
+        all_have_places = all_have_places && free.on(static_cast<int>(node)) >= 0;
+      if (all_have_places && free.slots(reclaim.type, claimant.gpus_per_learner) >= claimant.min_learners &&
           !quota_needs_it(without, reclaim))
         return ::testing::AssertionFailure()
                << "job " << then.jobs[spared.job].id << " yields to job " << claimant.id << " for nothing";

@@ -18,6 +18,7 @@ using testing::add_running;
 using testing::add_tenant;
 using testing::cluster;
 using testing::Dice;
+using testing::mixed_claims;
 
 // Learners that victims keep, by job.
 std::map<int, int> asked_of(const Decision& decision) {
@@ -283,56 +284,6 @@ TEST(PolicyJoint, loss_is_the_least_that_trying_every_set_finds) {
   EXPECT_GT(met.with_shrinks, 300);
 }
 
-// Nodes of 4 to 8 GPUs of one or two types, learners of 1 to 4, two tenants that claim, some of it guaranteed.
-ClusterState mixed_claims(Dice* dice) {
-  ClusterState state = cluster(dice->from(2, 5), 4);
-  const int types = dice->from(1, 2);
-  if (types == 2) state.types.push_back("k80");
-  std::vector<int> gpus(static_cast<size_t>(types));
-  for (Node& node : state.nodes) {
-    node.type = dice->from(0, types - 1);
-    node.gpus = dice->from(4, dice->one_in(3) ? 8 : 4);
-    gpus[static_cast<size_t>(node.type)] += node.gpus;
-  }
-  const int owners = dice->from(1, 2);
-  for (int i = 0; i < owners; ++i) {
-    add_tenant(&state, "owner" + std::to_string(i), 0).quota.by_type = {};
-    Tenant& owner = state.tenants.back();
-    for (int& left : gpus) {
-      const int quota = i + 1 == owners ? left : dice->from(0, left);
-      left -= quota;
-      owner.quota.by_type.push_back(quota);
-    }
-  }
-  add_tenant(&state, "b", 0);
-  add_tenant(&state, "c", 0);
-  for (int i = 0; i < 8; ++i) {
-    const int size = dice->from(1, 3);
-    const int learners = dice->from(1, 3);
-    const int type = dice->from(0, types - 1);
-    const auto parts =
-        place(dice->one_in(2) ? Placement::kPack : Placement::kSpread, FreeGpus(state), type, size, learners);
-    if (!parts) continue;
-    // Now and then an owner's own.
-    const int tenant = dice->one_in(4) ? dice->from(0, owners - 1) : owners + dice->from(0, 1);
-    const bool own = tenant < owners && Ledger(state).fits_own(tenant, type, size * learners);
-    Job& job = add_running(&state, own ? tenant : owners, *parts, own ? Charge::kOwn : Charge::kBorrowed, size);
-    job.type = type;
-    if (dice->one_in(3)) job.min_learners = dice->from(1, job.max_learners);
-    job.start_s = state.now_s - dice->from(0, 5000);
-    job.checkpoint_s = state.now_s - dice->from(0, 5000);
-    job.restart_s = dice->from(0, 120);
-  }
-  const int claims = dice->from(2, 5);
-  for (int i = 0; i < claims; ++i) {
-    Job& job = add_job(&state, dice->from(0, owners - 1), dice->from(1, 3), dice->from(1, 4));
-    job.type = dice->one_in(2) ? kAnyType : dice->from(0, types - 1);
-    if (dice->one_in(2)) job.placement = Placement::kSpread;
-    if (dice->one_in(4)) job.tier = Tier::kGuaranteed;
-  }
-  return state;
-}
-
 TEST(PolicyJoint, loss_is_the_least_for_any_sizes_types_and_guaranteed_claims) {
   Met met;
   for (int seed = 0; met.several < 3000; ++seed) {
@@ -346,9 +297,8 @@ TEST(PolicyJoint, loss_is_the_least_for_any_sizes_types_and_guaranteed_claims) {
   EXPECT_GT(met.of_own_tenant, 30);
 }
 
-// What a guaranteed claim takes from its own tenant is chosen by itself, beside the others. At least so much is lost by
-// any set of victims with which all claims fit, if that is chosen together with the rest: quotas are left out of
-// account.
+// At least so much is lost by any set of victims with which all claims fit. Quotas, and who may be asked for whom, are
+// left out of account (policy_in_turns.cpp does not).
 struct Beside {
   int compared = 0;
   int more = 0;                 // decisions that lose more than this
@@ -404,7 +354,8 @@ TEST(PolicyJoint, what_guaranteed_claims_take_from_their_own_tenant_loses_little
     Dice dice(static_cast<uint64_t>(seed) + 50'000'000);
     ASSERT_TRUE(near_least_loss(mixed_claims(&dice), &beside)) << "seed " << seed;
   }
-  // 2026-11-25: 1,202 of 3,000 more, altogether 1.12 times as much, at most 1.91 times the loss of the greatest victim.
+  // 2026-11-25, when guaranteed claims were looked at one at a time: 1,202 of 3,000 more, altogether 1.12 times as
+  // much, at most 1.91 times the loss of the greatest victim.
   EXPECT_LT(beside.more, beside.compared / 2);
   EXPECT_LE(static_cast<double>(beside.ours), 1.2 * static_cast<double>(beside.least));
   EXPECT_LE(beside.most_more, 200);

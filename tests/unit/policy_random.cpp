@@ -104,6 +104,55 @@ ClusterState random_state(Dice* dice) {
   return state;
 }
 
+ClusterState mixed_claims(Dice* dice) {
+  ClusterState state = cluster(dice->from(2, 5), 4);
+  const int types = dice->from(1, 2);
+  if (types == 2) state.types.push_back("k80");
+  std::vector<int> gpus(static_cast<size_t>(types));
+  for (Node& node : state.nodes) {
+    node.type = dice->from(0, types - 1);
+    node.gpus = dice->from(4, dice->one_in(3) ? 8 : 4);
+    gpus[static_cast<size_t>(node.type)] += node.gpus;
+  }
+  const int owners = dice->from(1, 2);
+  for (int i = 0; i < owners; ++i) {
+    add_tenant(&state, "owner" + std::to_string(i), 0).quota.by_type = {};
+    Tenant& owner = state.tenants.back();
+    for (int& left : gpus) {
+      const int quota = i + 1 == owners ? left : dice->from(0, left);
+      left -= quota;
+      owner.quota.by_type.push_back(quota);
+    }
+  }
+  add_tenant(&state, "b", 0);
+  add_tenant(&state, "c", 0);
+  for (int i = 0; i < 8; ++i) {
+    const int size = dice->from(1, 3);
+    const int learners = dice->from(1, 3);
+    const int type = dice->from(0, types - 1);
+    const auto parts =
+        place(dice->one_in(2) ? Placement::kPack : Placement::kSpread, FreeGpus(state), type, size, learners);
+    if (!parts) continue;
+    // Now and then an owner's own.
+    const int tenant = dice->one_in(4) ? dice->from(0, owners - 1) : owners + dice->from(0, 1);
+    const bool own = tenant < owners && Ledger(state).fits_own(tenant, type, size * learners);
+    Job& job = add_running(&state, own ? tenant : owners, *parts, own ? Charge::kOwn : Charge::kBorrowed, size);
+    job.type = type;
+    if (dice->one_in(3)) job.min_learners = dice->from(1, job.max_learners);
+    job.start_s = state.now_s - dice->from(0, 5000);
+    job.checkpoint_s = state.now_s - dice->from(0, 5000);
+    job.restart_s = dice->from(0, 120);
+  }
+  const int claims = dice->from(2, 5);
+  for (int i = 0; i < claims; ++i) {
+    Job& job = add_job(&state, dice->from(0, owners - 1), dice->from(1, 3), dice->from(1, 4));
+    job.type = dice->one_in(2) ? kAnyType : dice->from(0, types - 1);
+    if (dice->one_in(2)) job.placement = Placement::kSpread;
+    if (dice->one_in(4)) job.tier = Tier::kGuaranteed;
+  }
+  return state;
+}
+
 void add_groups(Dice* dice, ClusterState* state) {
   std::vector<int> left(state->types.size());
   for (const Node& node : state->nodes) left[node.type] += node.gpus;

@@ -130,6 +130,8 @@ inline void carry_out(ClusterState* state, const Decision& decision, bool reclai
 // A random state that passes check(), small enough for brute force: up to 8 nodes, 2 types, 4 tenants.
 ClusterState random_state(Dice* dice);
 
+// Nodes of 4 to 8 GPUs of one or two types, learners of 1 to 4, two tenants that claim, some of it guaranteed.
+ClusterState mixed_claims(Dice* dice);
 // Adds nested groups for the tenants of a random state. The groups own some of the GPUs that no tenant owns.
 void add_groups(Dice* dice, ClusterState* state);
 // Gives jobs a nice, so that they come before others of their tenant, or behind them.

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What in_turns.cpp tries: jobs of which so much can be asked, and whether claims fit once that is done. For that file
+// alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "slurm-plugin/policy/gangs_room.h"
+#include "slurm-plugin/policy/in_turns.h"
+
+namespace dl::policy::in_turns {
+
+// As less_loss() compares it, without a list of victims.
+struct Loss {
+  int64_t stopped = 0;
+  int64_t shrunk = 0;
+  int shrunk_gpus = 0;
+  int own_gpus = 0;
+  int count = 0;
+
+  auto key() const { return std::tie(stopped, shrunk, shrunk_gpus, own_gpus, count); }
+  bool operator<(const Loss& other) const { return key() < other.key(); }
+  Loss operator+(const Loss& other) const {
+    return {stopped + other.stopped, shrunk + other.shrunk, shrunk_gpus + other.shrunk_gpus, own_gpus + other.own_gpus,
+            count + other.count};
+  }
+};
+
+// What may be asked of a job.
+struct Option {
+  int left = 0;  // learners
+  Loss loss;
+};
+
+// A job that may be asked.
+struct Candidate {
+  Yielding who;
+  int type = 0;
+  int has = 0;          // learners, without any of the claims
+  int keeps_whole = 0;  // learners that are its tenant's own: it keeps them if it is asked as a borrower
+  int min_learners = 1;
+  std::vector<Option> options;  // doing nothing is not listed
+  // By learners left, up to `has`: what becomes free. Nodes by their places in a list of those of the type.
+  std::vector<std::vector<Freed>> freed;
+
+  bool as_borrower(int left) const { return left == 0 ? keeps_whole < min_learners : left >= keeps_whole; }
+  // Learners that a borrower keeps at least.
+  int least_as_borrower() const { return keeps_whole < min_learners ? 0 : std::min(has, keeps_whole); }
+};
+
+// What asking a candidate to keep so many learners costs; `own`: GPUs of it that are not borrowed.
+Loss loss_of(const ClusterState& state, const Candidate& candidate, int left, int own);
+// `before`: what was asked of jobs already. `free`: which nodes are usable. The candidate's nodes are added to `nodes`,
+// by type.
+Candidate candidate_of(const ClusterState& state, const Yielding& who, const SoFar& before, const FreeGpus& free,
+                       std::vector<std::vector<int>>* nodes);
+Need need_of(const ClusterState& state, const Taken& claim);
+
+// Do claims fit, by which of them have got GPUs of a type, and by the learners that candidates have left?
+class Rooms {
+ public:
+  Rooms(const ClusterState& state, const FreeGpus& free, const std::vector<Taken>& claims,
+        const std::vector<Candidate>& candidates, const std::vector<std::vector<int>>& nodes)
+      : state_(state), free_(free), claims_(claims), candidates_(candidates), nodes_(nodes) {}
+
+  // `which`: a bit for each claim that gets GPUs of the type.
+  bool enough(int type, unsigned which, const std::vector<int>& left);
+  bool exact() const { return packing_steps_ > 0; }
+
+ private:
+  struct Room {
+    Room(const FreeGpus& free, int type, const std::vector<Need>& needs, int* steps)
+        : gangs(free, type, needs, steps) {}
+    GangsRoom gangs;
+    std::vector<int> left;  // that is counted in `gangs`
+  };
+
+  const ClusterState& state_;
+  const FreeGpus& free_;
+  const std::vector<Taken>& claims_;
+  const std::vector<Candidate>& candidates_;
+  const std::vector<std::vector<int>>& nodes_;
+  std::map<std::pair<int, unsigned>, std::unique_ptr<Room>> rooms_;
+  int packing_steps_ = 10 * kPackingSteps;
+};
+
+}  // namespace dl::policy::in_turns

@@ -94,7 +94,7 @@ class ClaimService {
   // take_in_turns.cpp
   class QuotasInTurns;
   bool take_in_turns();
-  std::vector<Yielding> who_may_yield(const std::vector<Taken>& claims) const;
+  std::vector<Yielding> who_may_yield(const std::vector<Taken>& claims, const SoFar& before) const;
 
   Round& round_;
   Space space_;
@@ -112,6 +112,7 @@ class ClaimService {
   bool smallest_ = false;          // while promised claims are served: elastic ones start at their smallest size
   std::vector<size_t> cut_short_;  // of decision.starts: those that may grow once all promised claims are served
   int budget_;
+  int64_t turn_steps_;  // of all passes of take_in_turns()
   BorrowerSearch borrowers_;
 };
 

@@ -37,6 +37,7 @@ ClaimService::ClaimService(Round* round)
       before_{so_far_},
       planned_(round->state.jobs.size()),
       budget_(round->state.search_budget),
+      turn_steps_(kStepsInTurns * round->state.search_budget),
       borrowers_(round->state, space_, so_far_, planned_, takeable_, protected_, &budget_) {
   std::set<int64_t> yielded_to(round_.yielded_to.begin(), round_.yielded_to.end());  // ids
   promised_.resize(round_.state.jobs.size());

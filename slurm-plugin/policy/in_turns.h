@@ -9,9 +9,12 @@
 // borrowers for a claim that its quota holds; else, for a guaranteed one, jobs of its own tenant; and borrowers beside
 // these, if not even all of those are enough.
 //
-// Sets are tried in the order of their loss, and the first one that is allowed is the answer.
+// Sets are tried in the order of their loss, and the first one that is allowed is the answer. The files: in_turns.cpp
+// has that order, turn_orders.* whether one set is allowed, turn_rooms.* whether claims fit, turn_places.* where they
+// run.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -24,6 +27,14 @@ constexpr size_t kMostInTurns = 8;
 constexpr size_t kMostYielding = 24;
 // Nor are more ways to give the claims their types: each keeps the one that it has.
 constexpr size_t kMostTypesInTurns = 64;
+// The sizes to which each of those jobs can be brought, times the nodes that it is on, over all of them. Nothing is
+// tried if they are more.
+constexpr int64_t kMostChanges = 8192;
+// Sets of victims that wait for their turn to be tried, so that memory is bounded, too: about 100 bytes each.
+constexpr size_t kMostSetsKept = 100'000;
+// Steps of one decision for each step of its search for victims (ClusterState::search_budget). A step is one thing
+// looked at: what one node has free, or what one job frees there.
+constexpr int64_t kStepsInTurns = 500;
 
 // A running job that may be asked.
 struct Yielding {
@@ -53,12 +64,13 @@ class TurnQuotas {
 };
 
 // The claims in the order of their turns, each with its type, its place, `now`, `within` and its victims. Nothing if
-// the loss is not smaller than that of the victims that they have, or not found within `budget` steps. `claims`: each
-// with its types. `before`, `room`: without any of the claims. `some_protected`: there are borrowers that may not be
-// asked yet; a claim that the quota holds waits for these rather than for jobs of its own tenant.
+// the loss is not smaller than that of the victims that they have, or not found within *steps, which are counted down
+// and do not depend on a clock: so the same state has the same answer everywhere. `claims`: each with its types.
+// `before`, `room`: without any of the claims. `some_protected`: there are borrowers that may not be asked yet; a claim
+// that the quota holds waits for these rather than for jobs of its own tenant.
 std::optional<std::vector<Taken>> take_in_turns(const ClusterState& state, const RoomWithout& room,
                                                 const std::vector<Taken>& claims,
                                                 const std::vector<Yielding>& candidates, bool some_protected,
-                                                const SoFar& before, int budget, TurnQuotas* quotas);
+                                                const SoFar& before, int64_t* steps, TurnQuotas* quotas);
 
 }  // namespace dl::policy

@@ -89,16 +89,16 @@ bool ClaimService::take_in_turns() {
     for (int type = 0; type < round_.state.type_count(); ++type)
       if (may_use(round_.state.jobs[claim.job], type)) claim.types.push_back(type);
   }
-  const std::vector<Yielding> candidates = who_may_yield(claims);
-  if (candidates.size() > kMostYielding) return false;
   const SoFar before = before_all(claimants);
+  const std::vector<Yielding> candidates = who_may_yield(claims, before);
+  if (candidates.size() > kMostYielding) return false;
   const auto room = room_without(round_.state, space_, claims, all_victims(round_.state, claims, before), before);
   if (!room) return false;
   std::optional<std::vector<Taken>> found;
   {
     QuotasInTurns quotas(this, claims, before);
-    found = policy::take_in_turns(round_.state, *room, claims, candidates, !protected_.empty(), before,
-                                  round_.state.search_budget, &quotas);
+    found = policy::take_in_turns(round_.state, *room, claims, candidates, !protected_.empty(), before, &turn_steps_,
+                                  &quotas);
   }
   if (!found) return false;
   take_up_all(claims, before);
@@ -116,8 +116,9 @@ bool ClaimService::take_in_turns() {
   return true;
 }
 
-// Borrowers, and jobs of the tenants of guaranteed claims.
-std::vector<Yielding> ClaimService::who_may_yield(const std::vector<Taken>& claims) const {
+// Borrowers, and jobs of the tenants of guaranteed claims, that have anything to give beside what other claims have
+// asked for. Not all of them where they are more than kMostYielding.
+std::vector<Yielding> ClaimService::who_may_yield(const std::vector<Taken>& claims, const SoFar& before) const {
   std::set<int> tenants;
   std::set<int> types;
   for (const Taken& claim : claims) {
@@ -125,17 +126,21 @@ std::vector<Yielding> ClaimService::who_may_yield(const std::vector<Taken>& clai
     if (round_.is_guaranteed(claim.job)) tenants.insert(round_.state.jobs[claim.job].tenant);
   }
   std::vector<Yielding> all;
-  for (const int other : borrowers_.all(Space::When::kLater))
-    if (types.count(round_.state.type_held(round_.state.jobs[other])) != 0) all.push_back(Yielding{other, true, false});
+  for (const int other : borrowers_.all(Space::When::kLater)) {
+    if (before.left[other] == 0 || types.count(round_.state.type_held(round_.state.jobs[other])) == 0) continue;
+    all.push_back(Yielding{other, true, false});
+    if (all.size() > kMostYielding) return all;
+  }
   for (const int tenant : tenants) {
     for (const int other : round_.own_tenant.may_yield(tenant)) {
-      if (planned_[other] != 0 || !may_be_asked(round_.state.jobs[other])) continue;
+      if (before.left[other] == 0 || planned_[other] != 0 || !may_be_asked(round_.state.jobs[other])) continue;
       const auto same = std::find_if(all.begin(), all.end(), [&](const Yielding& one) { return one.job == other; });
-      if (same == all.end()) {
-        all.push_back(Yielding{other, false, true});
-      } else {
+      if (same != all.end()) {
         same->of_guaranteed = true;
+        continue;
       }
+      all.push_back(Yielding{other, false, true});
+      if (all.size() > kMostYielding) return all;
     }
   }
   return all;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves the claims of one decision one after another. claims.cpp has their order and the promises of earlier
-// decisions, claim_starts.cpp the starts on free GPUs, take_back.cpp the choice of victims, take_together.cpp and
-// take_in_turns.cpp that for several claims at once. For these files alone; others call serve_claims().
+// decisions, claim_starts.cpp the starts on free GPUs, take_back.cpp the choice of victims, take_together.cpp,
+// take_within.cpp and take_in_turns.cpp that for several claims at once. For these files alone; others call
+// serve_claims().
 #pragma once
 
 #include <array>
@@ -91,9 +92,16 @@ class ClaimService {
   void start_after_all(const Taken& claim);
   void take_up(int index, int keeps);
 
-  // take_in_turns.cpp
+  // take_within.cpp
+  void take_within_tenants();
+  bool takes_from_alone(const Taken& claim, int tenant) const;
+  void take_within(int tenant, std::vector<Taken> claims, int budget, SoFar* before);
+  bool quotas_hold_in_turns(const std::vector<Taken>& claims, const std::vector<Taken>& found, const SoFar& before);
+
+  // take_in_turns.cpp; QuotasInTurns: quotas_in_turns.h
   class QuotasInTurns;
   bool take_in_turns();
+  void put_in_place(const std::vector<Taken>& claims, std::vector<Taken>* found, const SoFar& before);
   std::vector<Yielding> who_may_yield(const std::vector<Taken>& claims, const SoFar& before) const;
 
   Round& round_;

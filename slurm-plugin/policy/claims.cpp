@@ -91,7 +91,10 @@ void ClaimService::serve() {
       if (!done[index] && round_.impatient(job) && could_be_own(round_.state, job) && !is_loan(job))
         head_waits[job.tenant] = 1;
     }
-    if (!take_together(pass < kMostPasses) && !(pass < kMostPasses && take_in_turns())) break;
+    if (!take_together(pass < kMostPasses)) {
+      take_within_tenants();
+      if (pass == kMostPasses || !take_in_turns()) break;
+    }
     // Quotas have room where they had none, and other borrowers are left.
     for (auto& jobs_without_hope : hopeless_) jobs_without_hope.clear();
     borrowers_.changed();

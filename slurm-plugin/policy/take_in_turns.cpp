@@ -5,74 +5,9 @@
 #include <utility>
 
 #include "slurm-plugin/policy/claim_service.h"
+#include "slurm-plugin/policy/quotas_in_turns.h"
 
 namespace dl::policy {
-
-// The service's own quotas, without the claims while this lives.
-class ClaimService::QuotasInTurns : public TurnQuotas {
- public:
-  QuotasInTurns(ClaimService* service, const std::vector<Taken>& claims, const SoFar& before)
-      : service_(*service), claims_(claims), noted_(service->round_.own_tenant.noted()) {
-    for (size_t i = claims.size(); i-- > 0;) service_.release_quota(claims[i].job, claims[i].type, claims[i].displaced);
-    for (const Taken& claim : claims)
-      for (const Victim& victim : claim.set.victims) keep(victim.job, before.left[victim.job], &asked_);
-  }
-  ~QuotasInTurns() override {
-    while (!turns_.empty()) undo();
-    put_back(asked_);
-    for (const Taken& claim : claims_) service_.count_quota(claim.job, claim.type, +1);
-    service_.round_.own_tenant.restore(std::move(noted_));
-  }
-
-  bool fits(int job, int type) override {
-    const Job& asks = service_.round_.state.jobs[job];
-    return learners_for(asks, service_.round_.ledger.own_left(asks.tenant, type)) > 0;
-  }
-  bool could_hold(int job, int type) override {
-    return service_.round_.own_tenant.could_hold(service_.round_.state.jobs[job].tenant, type,
-                                                 service_.round_.asked(job));
-  }
-  bool leaves(int job, int type, const std::vector<Victim>& victims, bool may_recharge) override {
-    return service_.leave_quota(job, type, Space::When::kLater, victims, may_recharge);
-  }
-  void serve(int job, int type, const std::vector<Victim>& victims) override {
-    Turn turn{job, type, {}, {}};
-    for (const Victim& victim : victims) keep(victim.job, victim.learners_left, &turn.asked);
-    turn.displaced = service_.hold_quota(job, type);
-    turns_.push_back(std::move(turn));
-  }
-  void undo() override {
-    const Turn& turn = turns_.back();
-    service_.release_quota(turn.job, turn.type, turn.displaced);
-    put_back(turn.asked);
-    turns_.pop_back();
-  }
-
- private:
-  using Had = std::vector<std::pair<int, int>>;  // jobs, and the learners that each had
-  struct Turn {
-    int job;
-    int type;
-    Had asked;
-    std::vector<Leaving> displaced;
-  };
-
-  void keep(int job, int learners, Had* had) {
-    int& left = service_.so_far_.left[job];
-    if (had != nullptr) had->emplace_back(job, left);
-    service_.round_.leave(job, left, learners);
-    left = service_.left_asked_[job] = learners;
-  }
-  void put_back(const Had& had) {
-    for (size_t i = had.size(); i-- > 0;) keep(had[i].first, had[i].second, nullptr);
-  }
-
-  ClaimService& service_;
-  const std::vector<Taken>& claims_;
-  std::vector<int> noted_;
-  Had asked_;
-  std::vector<Turn> turns_;
-};
 
 // True if other victims were found, at a lesser loss.
 bool ClaimService::take_in_turns() {
@@ -101,6 +36,12 @@ bool ClaimService::take_in_turns() {
                                   &quotas);
   }
   if (!found) return false;
+  put_in_place(claims, &*found, before);
+  return true;
+}
+
+// `found` for the claims, in the order of their turns, instead of what they have.
+void ClaimService::put_in_place(const std::vector<Taken>& claims, std::vector<Taken>* found, const SoFar& before) {
   take_up_all(claims, before);
   for (size_t i = claims.size(); i-- > 0;) release_quota(claims[i].job, claims[i].type, claims[i].displaced);
   const size_t starts = round_.decision.starts.size();
@@ -113,7 +54,6 @@ bool ClaimService::take_in_turns() {
     for (const Taken& claim : *found)
       if (claim.now == now) settle(claim);
   tell(*found, starts);
-  return true;
 }
 
 // Borrowers, and jobs of the tenants of guaranteed claims, that have anything to give beside what other claims have

@@ -95,7 +95,7 @@ class ClaimService {
   // take_within.cpp
   void take_within_tenants();
   bool takes_from_alone(const Taken& claim, int tenant) const;
-  void take_within(int tenant, std::vector<Taken> claims, int budget, SoFar* before);
+  void take_within(int tenant, std::vector<Taken> claims, const JointSteps& most, SoFar* before);
   bool quotas_hold_in_turns(const std::vector<Taken>& claims, const std::vector<Taken>& found, const SoFar& before);
 
   // take_in_turns.cpp; QuotasInTurns: quotas_in_turns.h

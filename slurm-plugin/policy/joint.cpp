@@ -210,8 +210,8 @@ class Sharing {
 class JointSearch {
  public:
   JointSearch(const ClusterState& state, const FreeGpus& room, const std::vector<int>& candidates, const SoFar& before,
-              const std::vector<Victim>& known, int budget)
-      : state_(state), room_(room), before_(before), known_(known), budget_(budget), others_budget_(budget) {
+              const std::vector<Victim>& known, const JointSteps& most)
+      : state_(state), room_(room), before_(before), known_(known), most_(most), others_budget_(most.budget) {
     candidates_.resize(state.types.size());
     for (const int job : candidates) candidates_[state.type_held(state.jobs[job])].push_back(job);
   }
@@ -247,9 +247,9 @@ class JointSearch {
     if (!is_new) return at->second;
     // What changes no type is searched for as long as if that were all.
     int none = 0;
-    int own = budget_;
+    int own = most_.budget;
     const bool few = candidates_[type].size() <= kFewTogether;
-    int own_packing = few ? 10 * kPackingSteps : kPackingSteps;
+    int own_packing = few ? most_.packing : std::min(most_.packing, kPackingSteps);
     int* steps = !few ? &none : as_is ? &own : &others_budget_;
     int* packing = as_is ? &own_packing : &others_packing_;
     at->second = find_joint_victims(state_, room_, type, needs, candidates_[type], steps, packing, before_,
@@ -261,7 +261,7 @@ class JointSearch {
   const FreeGpus& room_;
   const SoFar& before_;
   const std::vector<Victim>& known_;
-  int budget_;
+  const JointSteps most_;
   int others_budget_;
   int others_packing_ = kPackingSteps;
   std::vector<std::vector<int>> candidates_;                    // by type
@@ -291,8 +291,8 @@ void each_choice(const std::vector<Taken>& claims, Look look) {
 }  // namespace
 
 std::optional<std::vector<Taken>> take_jointly(const ClusterState& state, const Space& space, std::vector<Taken> claims,
-                                               const std::vector<int>& candidates, const SoFar& before, int budget,
-                                               const AllowedTypes& allowed) {
+                                               const std::vector<int>& candidates, const SoFar& before,
+                                               const JointSteps& most, const AllowedTypes& allowed) {
   const VictimSet one_by_one = all_victims(state, claims, before);
   if (claims.size() < 2 || one_by_one.victims.empty()) return std::nullopt;
   std::stable_sort(claims.begin(), claims.end(), [&](const Taken& a, const Taken& b) {
@@ -302,7 +302,7 @@ std::optional<std::vector<Taken>> take_jointly(const ClusterState& state, const 
   if (!room) return std::nullopt;
   std::vector<int> as_is;
   for (const Taken& claim : claims) as_is.push_back(claim.type);
-  JointSearch search(state, room->later, candidates, before, one_by_one.victims, budget);
+  JointSearch search(state, room->later, candidates, before, one_by_one.victims, most);
   std::vector<std::pair<std::vector<int>, VictimSet>> found;  // the last is best
   if (auto victims = search.find(claims, as_is, true)) found.emplace_back(as_is, std::move(*victims));
   each_choice(claims, [&](const std::vector<int>& types) {

@@ -41,6 +41,12 @@ std::optional<RoomWithout> room_without(const ClusterState& state, const Space& 
 // Would the quotas hold the claims if they had these types?
 using AllowedTypes = std::function<bool(const std::vector<Taken>& claims, const std::vector<int>& types)>;
 
+// What the search may cost, so that it takes no longer than several of them may.
+struct JointSteps {
+  int budget = 0;                    // as of find_victims()
+  int packing = 10 * kPackingSteps;  // with at most kFewTogether borrowers
+};
+
 // Finds victims and places for all `claims` together. The answer has those with the largest learners first, otherwise
 // in the given order, each with its type, its place (a free one if there is one) and with the victims that it needs in
 // addition to those of the claims before it. Nothing if the loss is not smaller than that of the victims the claims
@@ -49,8 +55,8 @@ using AllowedTypes = std::function<bool(const std::vector<Taken>& claims, const 
 //
 // How good it is:
 // - With at most kFewTogether borrowers of each type and kMostChoices ways to give the claims their types, the joint
-//   loss is the least there is, as long as `budget` steps, and as many for all other ways together, and the steps of
-//   packing (gangs_room.h) are enough; VictimSet::exact says so. Learners may have any sizes.
+//   loss is the least there is, as long as `most.budget` steps, and as many for all other ways together, and the steps
+//   of packing (gangs_room.h) are enough; VictimSet::exact says so. Learners may have any sizes.
 // - With more ways each claim keeps the type that it has; otherwise the same.
 // - With more borrowers, for claims of learners with one GPU that nobody shrinks for, it exceeds the least by at most
 //   one victim's loss.
@@ -58,8 +64,8 @@ using AllowedTypes = std::function<bool(const std::vector<Taken>& claims, const 
 //   cut short, every victim is needed. On 160 full nodes of 8 GPUs with 20 to 60 claims it was at most 1.80 times what
 //   would be lost if parts of jobs could be stopped, and no set can lose less than that; the test allows 2.
 std::optional<std::vector<Taken>> take_jointly(const ClusterState& state, const Space& space, std::vector<Taken> claims,
-                                               const std::vector<int>& candidates, const SoFar& before, int budget,
-                                               const AllowedTypes& allowed);
+                                               const std::vector<int>& candidates, const SoFar& before,
+                                               const JointSteps& most, const AllowedTypes& allowed);
 
 constexpr size_t kFewTogether = 512;
 constexpr size_t kMostChoices = 256;

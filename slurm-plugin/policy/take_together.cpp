@@ -58,8 +58,9 @@ std::optional<bool> ClaimService::take_together(const std::vector<Taken>& claims
   const auto allowed = [&](const std::vector<Taken>& all, const std::vector<int>& types) {
     return quotas_hold(all, types);
   };
-  const auto found =
-      take_jointly(round_.state, space_, claims, candidates, before, round_.state.search_budget, allowed);
+  JointSteps most;
+  most.budget = round_.state.search_budget;
+  const auto found = take_jointly(round_.state, space_, claims, candidates, before, most, allowed);
   if (!found) return std::nullopt;
   take_up_all(claims, before);
   bool changed = false;

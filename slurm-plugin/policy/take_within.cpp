@@ -30,8 +30,10 @@ void ClaimService::take_within_tenants() {
   if (groups.empty()) return;
   // No job is a victim of two of these groups.
   SoFar before = before_all(claimants);
-  const int budget = round_.state.search_budget / static_cast<int>(groups.size());
-  for (const auto& [key, claims] : groups) take_within(key.first, claims, budget, &before);
+  JointSteps each;
+  each.budget = round_.state.search_budget / static_cast<int>(groups.size());
+  each.packing /= static_cast<int>(groups.size());
+  for (const auto& [key, claims] : groups) take_within(key.first, claims, each, &before);
 }
 
 // Victims that are planned for other claims, too, were chosen beside theirs; those on other types, for the quota.
@@ -42,7 +44,7 @@ bool ClaimService::takes_from_alone(const Taken& claim, int tenant) const {
   });
 }
 
-void ClaimService::take_within(int tenant, std::vector<Taken> claims, int budget, SoFar* before) {
+void ClaimService::take_within(int tenant, std::vector<Taken> claims, const JointSteps& most, SoFar* before) {
   std::vector<int> candidates;
   for (const int other : round_.own_tenant.may_yield(tenant)) {
     const Job& job = round_.state.jobs[other];
@@ -53,7 +55,7 @@ void ClaimService::take_within(int tenant, std::vector<Taken> claims, int budget
   // They may take what is on the quota, too.
   std::vector<int> had;
   for (const int other : candidates) had.push_back(std::exchange(before->own[other], 0));
-  auto found = take_jointly(round_.state, space_, claims, candidates, *before, budget,
+  auto found = take_jointly(round_.state, space_, claims, candidates, *before, most,
                             [](const std::vector<Taken>&, const std::vector<int>&) { return true; });
   for (size_t i = 0; i < candidates.size(); ++i) before->own[candidates[i]] = had[i];
   if (!found || !quotas_hold_in_turns(claims, *found, *before)) return;

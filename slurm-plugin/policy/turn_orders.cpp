@@ -44,8 +44,8 @@ bool Orders::serve_rest(unsigned served, unsigned given) {
 bool Orders::like_an_earlier_one(unsigned served, size_t claim) const {
   const auto kind = [&](size_t which) {
     const Job& job = job_of(which);
-    return std::make_tuple(job.tenant, job.tier, job.type, job.gpus_per_learner, job.min_learners,
-                           tried_->types[which], claims_[which].within);
+    return std::make_tuple(job.tenant, job.tier, job.type, job.gpus_per_learner, job.min_learners, tried_->types[which],
+                           claims_[which].within);
   };
   for (size_t earlier = 0; earlier < claim; ++earlier)
     if ((served >> earlier & 1U) == 0 && kind(earlier) == kind(claim)) return true;

@@ -45,7 +45,11 @@ class PlacesInTurns {
  public:
   PlacesInTurns(const ClusterState& state, const RoomWithout& room, const SoFar& before, int64_t* steps,
                 std::vector<Taken>* claims)
-      : state_(state), before_(before), steps_(*steps), claims_(*claims), all_(room_then(state, room, before, *claims)) {}
+      : state_(state),
+        before_(before),
+        steps_(*steps),
+        claims_(*claims),
+        all_(room_then(state, room, before, *claims)) {}
 
   // From the turn `next` on. `now`, `room`: what is free now, and once all have gone that were asked so far.
   bool find(size_t next, const FreeGpus& now, FreeGpus room) {
@@ -116,10 +120,10 @@ bool place_in_turns(const ClusterState& state, const RoomWithout& room, const So
   return found;
 }
 
-bool place_anywhere(const ClusterState& state, const RoomWithout& room_without, const SoFar& before, int64_t* steps,
+bool place_anywhere(const ClusterState& state, const RoomWithout& without, const SoFar& before, int64_t* steps,
                     std::vector<Taken>* claims) {
-  FreeGpus now = room_without.now;
-  FreeGpus room = room_then(state, room_without, before, *claims);
+  FreeGpus now = without.now;
+  FreeGpus room = room_then(state, without, before, *claims);
   std::vector<Taken*> order;
   for (Taken& claim : *claims) order.push_back(&claim);
   std::stable_sort(order.begin(), order.end(), [&](const Taken* a, const Taken* b) {

@@ -72,8 +72,8 @@ Need need_of(const ClusterState& state, const Taken& claim);
 class Rooms {
  public:
   // *steps: counted down for whatever is looked at.
-  Rooms(const ClusterState& state, const FreeGpus& free, const std::vector<Taken>& claims,
-        const Candidates& candidates, int64_t* steps)
+  Rooms(const ClusterState& state, const FreeGpus& free, const std::vector<Taken>& claims, const Candidates& candidates,
+        int64_t* steps)
       : state_(state), free_(free), claims_(claims), candidates_(candidates), steps_(*steps) {}
 
   // `which`: a bit for each claim that gets GPUs of the type.

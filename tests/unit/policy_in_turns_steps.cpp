@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search in turns does when it has to give up: it counts its steps, so that it ends, and ends alike everywhere.
+// What the search in turns does when it has to give up: it counts its steps, so that it ends, and ends alike
+// everywhere.
 #include <gtest/gtest.h>
 
 #include <vector>

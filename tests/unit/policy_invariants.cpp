@@ -244,10 +244,9 @@ bool all_have_places(const ClusterState& state) {
       carry_out(&without, others, true);
       ClusterState gone_without = gone;
       carry_out(&gone_without, others, true);
-      const bool fits =
-          all_have_places(without)
-              ? FreeGpus(without).slots(reclaim.type, claimant.gpus_per_learner) >= claimant.min_learners
-              : elsewhere != nullptr && all_fit_somewhere(gone_without, served);
+      const bool fits = all_have_places(without)
+                            ? FreeGpus(without).slots(reclaim.type, claimant.gpus_per_learner) >= claimant.min_learners
+                            : elsewhere != nullptr && all_fit_somewhere(gone_without, served);
       if (fits && !quota_needs_it(without, reclaim))
         return ::testing::AssertionFailure()
                << "job " << then.jobs[spared.job].id << " yields to job " << claimant.id << " for nothing";

@@ -148,8 +148,7 @@ TEST(PolicyMany, guaranteed_claims_take_one_large_job_of_their_tenant_rather_tha
   ClusterState state = cluster(5, 8);
   add_tenant(&state, "a", 40);
   add_running(&state, 0, {{0, 8}}, Charge::kOwn).checkpoint_s = state.now_s;
-  for (int i = 0; i < 32; ++i)
-    add_running(&state, 0, {{1 + i / 8, 1}}, Charge::kOwn).checkpoint_s = state.now_s - 380;
+  for (int i = 0; i < 32; ++i) add_running(&state, 0, {{1 + i / 8, 1}}, Charge::kOwn).checkpoint_s = state.now_s - 380;
   for (int i = 0; i < 8; ++i) add_job(&state, 0, 1).tier = Tier::kGuaranteed;
   const Decision decision = decide(state);
   EXPECT_EQ(asked_of(decision), (std::map<int, int>{{0, 0}}));
@@ -160,8 +159,7 @@ TEST(PolicyMany, guaranteed_claims_take_one_large_job_of_their_tenant_rather_tha
 TEST(PolicyMany, guaranteed_claims_take_what_the_quota_needs_besides) {
   ClusterState state = cluster(6, 8);
   add_tenant(&state, "a", 40).borrow_limit = 0;
-  for (int i = 0; i < 40; ++i)
-    add_running(&state, 0, {{i / 8, 1}}, Charge::kOwn).checkpoint_s = state.now_s - 100 - i;
+  for (int i = 0; i < 40; ++i) add_running(&state, 0, {{i / 8, 1}}, Charge::kOwn).checkpoint_s = state.now_s - 100 - i;
   for (int i = 0; i < 4; ++i) add_job(&state, 0, 1).tier = Tier::kGuaranteed;
   const Decision decision = decide(state);
   EXPECT_EQ(asked_of(decision), (std::map<int, int>{{0, 0}, {1, 0}, {2, 0}, {3, 0}}));

@@ -34,7 +34,7 @@ constexpr int64_t kMostChanges = 8192;
 constexpr size_t kMostSetsKept = 100'000;
 // Steps of one decision for each step of its search for victims (ClusterState::search_budget). A step is one thing
 // looked at: what one node has free, or what one job frees there.
-constexpr int64_t kStepsInTurns = 500;
+constexpr int64_t kStepsInTurns = 100;
 
 // A running job that may be asked.
 struct Yielding {

@@ -16,8 +16,8 @@ Orders::Orders(const ClusterState& state, const std::vector<Taken>& claims, cons
       rooms_(*rooms),
       quotas_(*quotas),
       steps_(*steps),
-      // They look at all jobs of a tenant.
-      steps_of_quotas_(1 + static_cast<int64_t>(state.jobs.size() / 8)) {
+      // They look at all jobs of a tenant, several times.
+      steps_of_quotas_(8 + static_cast<int64_t>(state.jobs.size() / 8)) {
   for (const Candidate& candidate : candidates_) had_.push_back(candidate.has);
 }
 

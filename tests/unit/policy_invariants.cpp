@@ -410,7 +410,7 @@ TEST(PolicyInvariants, hold_for_every_decision_on_a_hundred_thousand_random_clus
   EXPECT_GT(moves, kStates / 50);
   EXPECT_GT(within, kStates / 500);
   EXPECT_GT(made_room, kStates / 500);
-  EXPECT_LT(elsewhere, kStates / 1000);
+  EXPECT_LT(elsewhere, kStates / 1000);  // as measured: 11
 }
 
 // With nothing new, deciding and carrying out comes to rest, and on the way nobody takes back from who took from it.

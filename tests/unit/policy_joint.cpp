@@ -354,10 +354,10 @@ TEST(PolicyJoint, what_guaranteed_claims_take_from_their_own_tenant_loses_little
     Dice dice(static_cast<uint64_t>(seed) + 50'000'000);
     ASSERT_TRUE(near_least_loss(mixed_claims(&dice), &beside)) << "seed " << seed;
   }
-  // 2026-11-25, when guaranteed claims were looked at one at a time: 1,202 of 3,000 more, altogether 1.12 times as
-  // much, at most 1.91 times the loss of the greatest victim.
-  EXPECT_LT(beside.more, beside.compared / 2);
-  EXPECT_LE(static_cast<double>(beside.ours), 1.2 * static_cast<double>(beside.least));
+  // 2026-11-27: 511 of 3,000 more, altogether 1.05 times as much, at most 1.91 times the loss of the greatest victim.
+  // Before guaranteed claims were looked at together: 1,202 of 3,000 more, altogether 1.12 times as much.
+  EXPECT_LT(beside.more, beside.compared / 4);
+  EXPECT_LE(static_cast<double>(beside.ours), 1.1 * static_cast<double>(beside.least));
   EXPECT_LE(beside.most_more, 200);
 }
 

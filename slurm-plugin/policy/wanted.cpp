@@ -61,8 +61,8 @@ class Wishes {
  private:
   // For several claims: it is the first one's victim, pauses once, and keeps what the last of them leaves it.
   void ask(const Victim& victim, int64_t claimant) {
-    std::optional<Asked>& asked = wanted_[victim.job].asked;
-    if (!asked) asked = Asked{claimant, 0, 0};
+    std::optional<YieldRequest>& asked = wanted_[victim.job].asked;
+    if (!asked) asked = YieldRequest{claimant, 0, 0};
     asked->learners_left = victim.learners_left;
     asked->lost_gpu_s += victim.lost_gpu_s;
   }
@@ -246,7 +246,7 @@ int64_t Grace::early_s() const {
 }
 
 YieldOrder yield_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told,
-                       const std::optional<Asked>& asked, GiveBack back, const Grace& grace) {
+                       const std::optional<YieldRequest>& asked, GiveBack back, const Grace& grace) {
   if (job.yields_to != kNobody && told) {
     const int64_t over_s = told->deadline_s + (back == GiveBack::kSave ? kSlackS : -grace.early_s());
     if (state.now_s >= over_s) return {YieldStep::kRequeue, told};

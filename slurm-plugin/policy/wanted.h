@@ -35,7 +35,7 @@ constexpr int64_t kLongestGateS = 900;
 int64_t far_gate_s(int64_t gates);
 
 // A running job is to give GPUs up.
-struct Asked {
+struct YieldRequest {
   int64_t claimant = 0;  // id of the first claim that it gives way to
   int learners_left = 0;
   int64_t lost_gpu_s = 0;
@@ -43,8 +43,8 @@ struct Asked {
 
 struct Wanted {
   Charge charge = Charge::kOwn;
-  int own_part = 0;            // of a borrowed job, as Job::own_part
-  std::optional<Asked> asked;  // of a running job
+  int own_part = 0;                   // of a borrowed job, as Job::own_part
+  std::optional<YieldRequest> asked;  // of a running job
 
   // Of a pending job.
   int start = -1;      // index into the decision's starts; -1: it is not among them
@@ -92,7 +92,7 @@ struct Grace {
 // `told`: what it was asked before, by its label; it still counts if Job::yields_to says so. `asked`: what the decision
 // asks of it. `back`: how it gives its GPUs back.
 YieldOrder yield_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told,
-                       const std::optional<Asked>& asked, GiveBack back, const Grace& grace);
+                       const std::optional<YieldRequest>& asked, GiveBack back, const Grace& grace);
 
 // The number of nodes that a waiting job may get. Slurm chooses the nodes; any number within the job's own range is one
 // that it can run on, also when nobody changes it again.

@@ -110,6 +110,52 @@ class PlacesInTurns {
   int packing_steps_ = kPackingSteps;
 };
 
+// As place_anywhere(). *packing_steps: how much packing may still cost, counted down.
+bool place_each(const ClusterState& state, const RoomWithout& without, const SoFar& before, int64_t* steps,
+                std::vector<Taken>* claims, int* packing_steps) {
+  FreeGpus now = without.now;
+  FreeGpus room = room_then(state, without, before, *claims);
+  std::vector<Taken*> order;
+  for (Taken& claim : *claims) order.push_back(&claim);
+  std::stable_sort(order.begin(), order.end(), [&](const Taken* a, const Taken* b) {
+    return state.jobs[a->job].gpus_per_learner > state.jobs[b->job].gpus_per_learner;
+  });
+  for (size_t i = 0; i < order.size(); ++i) {
+    *steps -= 8 * static_cast<int64_t>(state.nodes.size());
+    Taken& claim = *order[i];
+    const Need need = need_of(state, claim);
+    const Placement placement = state.jobs[claim.job].placement;
+    std::vector<Need> others;
+    for (size_t k = i + 1; k < order.size(); ++k)
+      if (order[k]->type == claim.type) others.push_back(need_of(state, *order[k]));
+    const auto leaves_room = [&](const std::optional<std::vector<Part>>& parts) {
+      if (!parts) return false;
+      room.take(*parts, need.gpus_per_learner);
+      const bool leaves = others.empty() || all_fit(room, claim.type, others, packing_steps);
+      room.give(*parts, need.gpus_per_learner);
+      return leaves;
+    };
+    std::optional<std::vector<Part>> parts;
+    if (may_start_now(claim)) parts = place(placement, now, claim.type, need.gpus_per_learner, need.learners);
+    claim.now = leaves_room(parts);
+    if (!claim.now) {
+      parts = place(placement, room, claim.type, need.gpus_per_learner, need.learners);
+      if (!leaves_room(parts)) {
+        *steps -= steps_of_place_beside(state, need);
+        parts = place_beside(room, claim.type, placement == Placement::kSpread, need, others, packing_steps);
+      }
+      if (!parts) return false;
+    }
+    room.take(*parts, need.gpus_per_learner);
+    for (const Part& part : *parts) {
+      if (claim.now) now.add(part.node, -part.learners * need.gpus_per_learner);
+      now.add(part.node, std::min(0, room.on(part.node) - now.on(part.node)));
+    }
+    claim.kept = Space::Kept{std::move(*parts), need.gpus_per_learner, {}, {}};
+  }
+  return true;
+}
+
 }  // namespace
 
 bool place_in_turns(const ClusterState& state, const RoomWithout& room, const SoFar& before, int64_t* steps,
@@ -122,48 +168,10 @@ bool place_in_turns(const ClusterState& state, const RoomWithout& room, const So
 
 bool place_anywhere(const ClusterState& state, const RoomWithout& without, const SoFar& before, int64_t* steps,
                     std::vector<Taken>* claims) {
-  FreeGpus now = without.now;
-  FreeGpus room = room_then(state, without, before, *claims);
-  std::vector<Taken*> order;
-  for (Taken& claim : *claims) order.push_back(&claim);
-  std::stable_sort(order.begin(), order.end(), [&](const Taken* a, const Taken* b) {
-    return state.jobs[a->job].gpus_per_learner > state.jobs[b->job].gpus_per_learner;
-  });
   int packing_steps = kPackingSteps;
-  for (size_t i = 0; i < order.size(); ++i) {
-    *steps -= 8 * static_cast<int64_t>(state.nodes.size());
-    Taken& claim = *order[i];
-    const Need need = need_of(state, claim);
-    const Placement placement = state.jobs[claim.job].placement;
-    std::vector<Need> others;
-    for (size_t k = i + 1; k < order.size(); ++k)
-      if (order[k]->type == claim.type) others.push_back(need_of(state, *order[k]));
-    const auto leaves_room = [&](const std::optional<std::vector<Part>>& parts) {
-      if (!parts) return false;
-      room.take(*parts, need.gpus_per_learner);
-      const bool leaves = others.empty() || all_fit(room, claim.type, others, &packing_steps);
-      room.give(*parts, need.gpus_per_learner);
-      return leaves;
-    };
-    std::optional<std::vector<Part>> parts;
-    if (may_start_now(claim)) parts = place(placement, now, claim.type, need.gpus_per_learner, need.learners);
-    claim.now = leaves_room(parts);
-    if (!claim.now) {
-      parts = place(placement, room, claim.type, need.gpus_per_learner, need.learners);
-      if (!leaves_room(parts)) {
-        *steps -= steps_of_place_beside(state, need);
-        parts = place_beside(room, claim.type, placement == Placement::kSpread, need, others, &packing_steps);
-      }
-      if (!parts) return false;
-    }
-    room.take(*parts, need.gpus_per_learner);
-    for (const Part& part : *parts) {
-      if (claim.now) now.add(part.node, -part.learners * need.gpus_per_learner);
-      now.add(part.node, std::min(0, room.on(part.node) - now.on(part.node)));
-    }
-    claim.kept = Space::Kept{std::move(*parts), need.gpus_per_learner, {}, {}};
-  }
-  return true;
+  const bool found = place_each(state, without, before, steps, claims, &packing_steps);
+  *steps -= kPackingSteps - packing_steps;
+  return found;
 }
 
 }  // namespace dl::policy::in_turns

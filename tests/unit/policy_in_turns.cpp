@@ -357,7 +357,6 @@ TEST(PolicyInTurns, loss_is_the_least_that_any_order_and_any_set_have) {
   EXPECT_GT(met.with_shrinks, 300);
   EXPECT_GT(met.any_type, 300);
   EXPECT_LT(met.even_less, met.compared / 20);
-  EXPECT_LT(met.even_less, met.compared / 20);
 }
 
 // What the tenant may not borrow, or others do not lend, has to be given up.

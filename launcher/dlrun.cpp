@@ -21,6 +21,7 @@
 #include "launcher/record/event_log.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/record/job_lock.h"
+#include "launcher/record/run_memory.h"
 #include "launcher/runs/admit.h"
 #include "launcher/submit/submit_command.h"
 #include "launcher/supervise/once_more.h"
@@ -41,6 +42,16 @@ std::optional<int> status_of_ended(const dl::plan::LaunchPlan& plan) {
                "preempted before, and nothing is run again\n",
                end->attempt, dl::record::state_name(end->state), end->reason.c_str());
   return end->exit.value_or(0);
+}
+
+// Whether a dlrun that has died had accepted a stop or decided how the job ends. That is carried out first: it may have
+// a deadline, and a job that has ended is not put back for a bad node.
+bool end_is_due(const dl::guard::Predecessor& before, const dl::plan::LaunchPlan& plan) {
+  if (!before.began) return false;
+  const auto history = dl::record::read_events(dl::record::JobDir(plan.job_dir).events());
+  if (!history) return false;
+  const dl::record::RunMemory memory = dl::record::remembered(history->events);
+  return memory.stop.has_value() || !memory.decided.empty();
 }
 
 // Locks the job directory. Another dlrun that holds the lock may be about to end: the job was requeued, or the user
@@ -181,7 +192,8 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     return dl::supervise::kExitUsage;
   }
   const dl::preflight::OtherPlan other = other_plan(others ? &*others : nullptr);
-  if (const auto status = dl::preflight::check_nodes(other, &gathered->input, run.quiet, &*plan)) return *status;
+  if (!end_is_due(predecessor, *plan))
+    if (const auto status = dl::preflight::check_nodes(other, &gathered->input, run.quiet, &*plan)) return *status;
   if (plan->under_slurm)
     dl::ignore(dl::record_settings(*settings, plan->job_dir), "whoever needs the directory next says what is wrong");
   if (!plan->container.image.empty())

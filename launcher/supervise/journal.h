@@ -76,6 +76,8 @@ class Journal {
   // Slurm accepts no comment for the job any more (slurm_cli::can_update_after_release): from now on none is sent, and
   // only the event log is written.
   void end_comments() { slurm_ = nullptr; }
+  // What is to be remembered is in events.jsonl. False: the newest event could not be written.
+  bool memory_written() const { return memory_ == memory_told_; }
   // The newest comment has reached slurmctld (true without Slurm).
   bool comment_settled() const { return slurm_ == nullptr || (!comment_pending_ && !comment_failed_); }
   // To be called about each second: tries a failed comment again, sends a delayed one.

@@ -52,7 +52,8 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   if (options_.guard != nullptr) options_.guard->run_id(attempt_.facts.run_id);
   journal_->begin_attempt(attempts_, memory_.restarts);
   journal_->job(JobState::kDeploy, why, {}, code);
-  if (options_.guard != nullptr) options_.guard->began();
+  // Otherwise events.jsonl still says what an earlier run of the job was to remember.
+  if (options_.guard != nullptr && journal_->memory_written()) options_.guard->began();
   Status ready = dir_.prepare(attempts_);
   log_times_->begin_attempt(dir_.attempt_logs(attempts_), unix_ms());
   // The newest one that is over stays as it is: its logs are what people look at now.

@@ -36,7 +36,7 @@ bool is_place(std::string_view name) {
   return name == "step" || name == "iteration" || name == "time" || name == "epoch";
 }
 
-// Notes each name of a part, "(?<name>" and "(?P<name>", that is a value.
+// Whether a part has a name, "(?<name>" or "(?P<name>", that is a value.
 bool names_a_value(std::string_view expression) {
   for (size_t at = expression.find("(?"); at != std::string_view::npos; at = expression.find("(?", at + 2)) {
     std::string_view rest = expression.substr(at + 2);

@@ -22,7 +22,7 @@ namespace dl {
 constexpr size_t kMostPatterns = 20;
 constexpr size_t kLongestPattern = 1000;  // bytes
 
-// "FLOAT, GLOG_STAMP, HEX, INT, INT_ANY, TIMESTAMP"
+// "%{FLOAT}, %{GLOG_STAMP}, %{HEX}, %{INT}, %{INT_ANY}, %{TIMESTAMP}"
 std::string macro_names();
 
 // The expression without macros. kInvalid: it is empty or too long, has a macro that is not known, control characters,

@@ -141,8 +141,11 @@ bool LogPatterns::read(std::string_view line, std::vector<Found>* found, std::st
     if (one->given_up >= kMostGivenUp) continue;
     size_t at = 0;
     for (size_t matches = 0; matches < kMostMatches && at <= line.size(); ++matches) {
-      const int rc = pcre2_match(one->code, reinterpret_cast<PCRE2_SPTR>(line.data()), line.size(), at, 0, one->match,
-                                 one->context);
+      const auto* const text = reinterpret_cast<PCRE2_SPTR>(line.data());
+      int rc = pcre2_match(one->code, text, line.size(), at, 0, one->match, one->context);
+      // Compiled, it has little stack. Otherwise it uses memory, up to kMostHeapKib.
+      if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(one->code, text, line.size(), at, PCRE2_NO_JIT, one->match, one->context);
       if (rc < 0) {
         if (rc != PCRE2_ERROR_NOMATCH && ++one->given_up == kMostGivenUp)
           *note = "the expression '" + printable(one->typed) + "' is not looked for any more: it takes too long";

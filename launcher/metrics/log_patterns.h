@@ -2,8 +2,8 @@
 // Metrics in lines that the user has described by expressions (common/contract/metric_patterns.h).
 //
 // Named parts are values: "loss" is train/loss, "val_loss" validate/loss. "step" and "iteration" are the train step.
-// An expression of a user's can take longer than the universe lasts; here it gets a number of steps for each line, and
-// one that has used them up many times is not tried again, which a note says.
+// An expression of a user's can take longer than the universe lasts; here it gets a number of steps from each place of
+// a line at which it may begin, and one that has used them up in many lines is not tried again, which a note says.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace dl::metrics {
 
 class LogPatterns {
  public:
-  static constexpr uint32_t kMostSteps = 100'000;  // of one expression in one line
+  static constexpr uint32_t kMostSteps = 100'000;  // of one expression from one place of a line
   static constexpr int kMostGivenUp = 100;         // lines
   static constexpr size_t kMostMatches = 64;       // of one expression in one line
 
@@ -28,7 +28,8 @@ class LogPatterns {
   LogPatterns& operator=(LogPatterns&&) noexcept;
   ~LogPatterns();
 
-  // kInvalid: it is not a regular expression: "'(?<loss>' is no regular expression: missing closing parenthesis, ...".
+  // kInvalid: it is not a regular expression: "'(?<loss>' is not a regular expression: missing closing parenthesis,
+  // ...".
   Status add(const std::string& pattern);
   bool empty() const { return patterns_.empty(); }
   // Adds what the line tells; an expression may match several times. True if one matched. An expression that is given

@@ -91,6 +91,20 @@ TEST(MetricPatternsTest, WhatMatchesNothingOrTakesForEverEnds) {
   EXPECT_EQ(note, "");
 }
 
+// Compiled, such an expression needs more stack than there is for a line of many words.
+TEST(MetricPatternsTest, ALongLineOfManyWordsIsRead) {
+  LogPatterns patterns;
+  ASSERT_TRUE(patterns.add("^(?:(\\S+) )*loss=%{FLOAT:loss}$"));
+  std::string line;
+  while (line.size() < 4000) line += "ab ";
+  line += "loss=0.5";
+  std::vector<Found> found;
+  std::string note;
+  EXPECT_TRUE(patterns.read(line, &found, &note));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].value, 0.5);
+}
+
 TEST(MetricPatternsTest, AnyBytesAreBorne) {
   std::mt19937 random(11);
   for (int i = 0; i < 2000; ++i) {

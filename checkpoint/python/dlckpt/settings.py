@@ -84,7 +84,8 @@ def find_settings(dir: Union[None, str, "os.PathLike[str]"], every: Every = None
     options = library.Options(struct_size=ctypes.sizeof(library.Options), dir=given.encode() if given else None, world_size=1,
                               every_s=interval.seconds, every_steps=interval.steps, keep=keep,
                               mode=library.MODES[mode] if mode else 0, environment_first=1)
-    found = library.Settings(struct_size=ctypes.sizeof(library.Settings))
+    # struct_size only covers the members that are used here, so that an older library accepts the struct.
+    found = library.Settings(struct_size=library.Settings.rank.offset)
     code = lib.dlckpt_resolve(ctypes.byref(options), ctypes.byref(found))
     if code != library.OK:
         raise error_for(code, (lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))

@@ -155,7 +155,7 @@ END
   in_both_ways mine --dl-framework=pytorch
   for name in *.job; do
     name=${name%.job}
-    wait_state "$(cat "$name.job")" COMPLETED,FAILED,CANCELLED,TIMEOUT 120
+    wait_state "$(cat "$name.job")" COMPLETED,FAILED,CANCELLED,TIMEOUT 300
     python3 "$top_srcdir/tests/lib/compare_environment.py" "$name.dlrun/plan.json" "$name.dlrun" || { echo "above: dlrun, $name" >&2; cat "$name.out" >&2; false; }
     folders+=("$name.srun")
   done
@@ -168,6 +168,8 @@ END
   printf 'NEW=1\0RANK=7\0' >>mine.srun/1
   run python3 "$top_srcdir/tests/lib/compare_environment.py" --srun "${folders[@]}"
   [ "$output" = "mine.srun, rank 1: RANK was to be '1' and is '7'"$'\n'"mine.srun, rank 1: NEW='1' was not said" ]
+  rm -r "$DL_SANDBOX_DIR/etc/frameworks.d"
+  sleep 1.1 # slurmctld looks at the files once a second
 }
 
 @test "PyTorch finds its peers through a plain srun" {

@@ -72,7 +72,7 @@ teardown() { reclaim_teardown; }
 
 @test "a claim that goes away leaves alone who has not gone yet" {
   stop_daemon
-  sed 's/^grace = .*/grace = "4s"/' "$DL_SANDBOX_DIR/etc/dl.toml" >short.toml
+  sed 's/^grace = .*/grace = "8s"/' "$DL_SANDBOX_DIR/etc/dl.toml" >short.toml
   export DL_CONFIG=$PWD/short.toml
   start_daemon
   lend_to deaf
@@ -80,7 +80,7 @@ teardown() { reclaim_teardown; }
   wait_for 5 "job $lent is asked to yield" asked "$lent" "$claim"
   on_login scancel "$claim"
   wait_for 5 "the request is taken back" not_asked "$lent"
-  sleep 6 # the deadline passes, after the grace of 4 s, and nobody goes
+  sleep 13 # the deadline passes, after the grace of 8 s, and the 3 s after which dlpolicyd would requeue the job; nobody goes
   [ "$(job_state "$lent")" = RUNNING ]
   [ "$(restarts_of "$lent")" = 0 ]
 }

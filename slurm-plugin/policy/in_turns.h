@@ -25,10 +25,10 @@ namespace dl::policy {
 // More claims, or more jobs that may yield, are not tried in all orders.
 constexpr size_t kMostInTurns = 8;
 constexpr size_t kMostYielding = 24;
-// Nor are more ways to give the claims their types: each keeps the one that it has.
+// With more ways to give the claims their types, each claim keeps the type that it has.
 constexpr size_t kMostTypesInTurns = 64;
-// The sizes to which each of those jobs can be brought, times the nodes that it is on, over all of them. Nothing is
-// tried if they are more.
+// A bound of the work: for each job that may yield, the number of its possible sizes times the number of its nodes,
+// summed. Nothing is tried if the sum is larger.
 constexpr int64_t kMostChanges = 8192;
 // Sets of victims that wait for their turn to be tried, so that memory is bounded, too: about 100 bytes each.
 constexpr size_t kMostSetsKept = 100'000;
@@ -43,7 +43,7 @@ struct Yielding {
   bool of_guaranteed = false;  // by guaranteed claims of its tenant, for all its GPUs
 };
 
-// The quotas as the claims are served. It counts none of them at first.
+// The quotas while claims are served one after another. At first none of the claims is counted.
 class TurnQuotas {
  public:
   TurnQuotas() = default;
@@ -55,10 +55,10 @@ class TurnQuotas {
   virtual bool fits(int job, int type) = 0;
   // As OwnTenant::could_hold().
   virtual bool could_hold(int job, int type) = 0;
-  // With these victims gone, too, would the quota hold the guaranteed job, once those of its tenant that are left over
-  // are charged as borrowed, if they may be (`may_recharge`)?
+  // Would the quota hold the guaranteed job once these victims have gone, too? With `may_recharge`, other jobs of its
+  // tenant may be charged as borrowed to make room.
   virtual bool leaves(int job, int type, const std::vector<Victim>& victims, bool may_recharge) = 0;
-  // Counts the job, and its victims as gone. undo(): the last one no longer.
+  // Counts the job as running and its victims as gone. undo() takes back the newest serve().
   virtual void serve(int job, int type, const std::vector<Victim>& victims) = 0;
   virtual void undo() = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quotas of a decision, while something else is tried for some of its claims. For the files of claim_service.h
+// The quotas of a decision while other victims are tried for some of its claims. For the files of claim_service.h
 // alone.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace dl::policy {
 
-// The service's own quotas, without the claims while this lives. Then they are as they were.
+// The service's own quotas. While this object lives, they do not count the claims; its destructor restores them.
 class ClaimService::QuotasInTurns : public TurnQuotas {
  public:
   QuotasInTurns(ClaimService* service, const std::vector<Taken>& claims, const SoFar& before)

@@ -61,7 +61,7 @@ class Orders {
   std::vector<int> had_;           // by candidate: learners
   const Tried* tried_ = nullptr;
   const Found* found_ = nullptr;
-  // As far as claims had their turns.
+  // After the turns that were tried so far:
   std::vector<int> left_;
   std::vector<unsigned> which_;  // by type: a bit for each claim
   std::vector<Turn> turns_;

@@ -10,13 +10,14 @@
 
 namespace dl::policy::in_turns {
 
-// Gives the claims, in the order of their turns, `kept` and `now`: each on what is free at its turn, so that the later
-// ones still fit at theirs. False if that was not found. `room`, `before`: without any of the claims. *steps: counted
-// down for whatever is looked at.
+// Sets `kept` and `now` of the claims, in the order of their turns: each gets a place that is free at its turn and
+// leaves the later claims room at theirs. False if no such places were found. `room`, `before`: without any of the
+// claims. *steps: counted down for whatever is looked at.
 bool place_in_turns(const ClusterState& state, const RoomWithout& room, const SoFar& before, int64_t* steps,
                     std::vector<Taken>* claims);
 
-// The same wherever victims of any of them leave: no claim starts there before they all have gone that it needs.
+// The same, but a claim may also get a place that the victims of a later claim leave. It starts when all victims have
+// gone whose GPUs it gets.
 bool place_anywhere(const ClusterState& state, const RoomWithout& room, const SoFar& before, int64_t* steps,
                     std::vector<Taken>* claims);
 

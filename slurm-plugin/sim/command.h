@@ -8,7 +8,7 @@
 
 #include "common/base/result.h"
 #include "common/cli/command_line.h"
-#include "slurm-plugin/sim/cluster.h"
+#include "slurm-plugin/sim/world/cluster.h"
 
 namespace dl::sim {
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <cmath>
 
-#include "slurm-plugin/sim/cluster.h"
-#include "slurm-plugin/sim/dice.h"
+#include "slurm-plugin/sim/world/cluster.h"
+#include "slurm-plugin/sim/world/dice.h"
 
 namespace dl::sim {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "common/cli/progress_bar.h"
-#include "slurm-plugin/sim/cluster.h"
 #include "slurm-plugin/sim/engine/engine.h"
 #include "slurm-plugin/sim/report/report.h"
 #include "slurm-plugin/sim/scenario_options.h"
+#include "slurm-plugin/sim/world/cluster.h"
 
 namespace dl::sim {
 namespace {

@@ -64,6 +64,10 @@ done | awk '
   # An installed header names its neighbours as they lie once installed.
   $1 ~ /^[^/]+\/include\// && $3 !~ /\// { folder = $1; sub(/[^/]*$/, "", folder); $3 = folder $3 }
   $3 != "config.h" { print room_of($1), room_of($3), $1 ":" $2, $3 }')
+# FOLDER1 FOLDER2, where a file of FOLDER1 includes one of FOLDER2, whatever their depth; a folder is not part of the one that it lies in.
+folders=$(awk '
+  { from = $3; to = $4; sub(/\/[^\/]*$/, "", from); sub(/\/[^\/]*$/, "", to) }
+  from != to && from !~ /^tests(\/|$)/ { print from, to }' <<<"$includes" | sort -u)
 # Tests may include anything.
 findings=$(awk -v rules="$rules" '
   BEGIN {
@@ -80,6 +84,7 @@ findings=$(awk -v rules="$rules" '
   !(($1, $2) in may) { print $3 ": " $1 " may not include " $4 }' <<<"$includes")
 check "rooms include only the rooms below them" "$findings"
 check "no circle of rooms is allowed" "$(awk -F'|' 'NF == 2 { n = split($2, to, " "); for (i = 1; i <= n; i++) print $1, to[i] }' <<<"$rules" | tsort 2>&1 >/dev/null)"
+check "no circle of folders is there, at any depth" "$(tsort <<<"$folders" 2>&1 >/dev/null)"
 
 heavy=$(project_files | grep -E '^(slurm-plugin|common/(base|contract|site)|frameworks)/.*\.(h|cpp)$' | grep -v '/example/' |
   xargs -r grep -nE '#[[:space:]]*include[[:space:]]*<(mpi|pmix|hdf5|H5|cuda|nccl|uv|thread|iostream)' /dev/null)

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "slurm-plugin/sim/cluster.h"
 #include "slurm-plugin/sim/engine/engine.h"
+#include "slurm-plugin/sim/world/cluster.h"
 
 namespace dl::sim::testing {
 

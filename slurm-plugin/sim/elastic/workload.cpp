@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "common/base/parse.h"
-#include "slurm-plugin/sim/dice.h"
+#include "slurm-plugin/sim/world/dice.h"
 
 namespace dl::sim {
 namespace {

@@ -13,8 +13,8 @@
 #include "slurm-plugin/policy/admission.h"
 #include "slurm-plugin/policy/ledger.h"
 #include "slurm-plugin/policy/site_state.h"
-#include "slurm-plugin/sim/cluster.h"
 #include "slurm-plugin/sim/engine/live_jobs.h"
+#include "slurm-plugin/sim/world/cluster.h"
 
 namespace dl::sim {
 namespace {

@@ -11,7 +11,7 @@
 #include "slurm-plugin/policy/decide.h"
 #include "slurm-plugin/policy/job_label.h"
 #include "slurm-plugin/policy/sizes/sizes.h"
-#include "slurm-plugin/sim/dice.h"
+#include "slurm-plugin/sim/world/dice.h"
 
 namespace dl::sim {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "slurm-plugin/sim/dice.h"
+#include "slurm-plugin/sim/world/dice.h"
 
 namespace dl::sim {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm-plugin/sim/cluster.h"
+#include "slurm-plugin/sim/world/cluster.h"
 
 #include <fmt/core.h>
 #include <unistd.h>

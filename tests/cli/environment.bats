@@ -11,7 +11,7 @@ as_said() {
   env -0 >found/inherited
   "$dlrun" --dry-run --json --job-dir job "$@" -- sh -c 'env -0 >found/$DL_RANK' >plan.json
   "$dlrun" -q --job-dir job "$@" -- sh -c 'env -0 >found/$DL_RANK'
-  python3 "$top_srcdir/tests/lib/compare_environment.py" plan.json found
+  python3 "$top_srcdir/tests/lib/compare_environment.py" cat plan.json found
 }
 
 @test "each framework's learners find what the dry run says" {
@@ -46,7 +46,22 @@ as_said() {
 @test "a difference is found" {
   as_said -n 1
   printf 'NEW=1\0' >>found/0
-  run python3 "$top_srcdir/tests/lib/compare_environment.py" plan.json found
+  run python3 "$top_srcdir/tests/lib/compare_environment.py" cat plan.json found
   [ "$status" -eq 1 ]
   [ "$output" = "rank 0: NEW='1' was not said" ]
+}
+
+@test "a variable that was to be found later, and is not there, is found" {
+  local rank
+  as_said -n 2
+  for rank in 0 1; do # DL_METRICS_FILE is rank 0's alone
+    grep -zvE '^(DL_RUN_ID|DL_METRICS_FILE)=' "found/$rank" >less
+    mv less "found/$rank"
+  done
+  run python3 "$top_srcdir/tests/lib/compare_environment.py" cat plan.json found
+  [ "$status" -eq 1 ]
+  [ "${#lines[@]}" -eq 3 ]
+  contains "${lines[0]}" '^rank 0: DL_METRICS_FILE was to be found later \(of rank 0 alone: .*\) and is not there$'
+  contains "${lines[1]}" '^rank 0: DL_RUN_ID was to be found later '
+  contains "${lines[2]}" '^rank 1: DL_RUN_ID was to be found later '
 }

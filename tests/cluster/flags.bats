@@ -138,11 +138,12 @@ END
 }
 
 @test "learners of each framework find the same through dlrun, as it says in a dry run, and through a plain srun" {
-  local framework name folders=() before=''
+  local framework name folders=() before='' catalogue=$DL_SANDBOX_DIR/etc/frameworks.d:$stage/share/slurm-dl/frameworks.d
   mkdir -p "$DL_SANDBOX_DIR/etc/frameworks.d"
-  printf 'summary = "of this site"\nfamilies = ["slurm", "threads", "ffdl"]\n[environment]\n%s\n%s\n%s\n[[versions]]\nversion = "1"\n%s\n' \
+  printf 'summary = "of this site"\nfamilies = ["peers", "slurm", "threads", "ffdl"]\n[environment]\n%s\n%s\n%s\n%s\n%s\n%s\n[[versions]]\nversion = "1"\n%s\n' \
     'SITE_PLACE = "%{rank}/%{world_size} %{local_rank}/%{local_world_size} %{node_rank}/%{num_nodes} %{gpus}:%{local_gpus}"' 'SITE_CPUS = "%{cpus}"' \
-    'SITE_JOB = "%{job_id} %{attempt} %{checkpoint_dir}"' 'environment = { OMP_NUM_THREADS = "7", SITE_OF = "1" }' \
+    'SITE_JOB = "%{job_id} %{attempt} %{checkpoint_dir}"' 'SITE_LOGS = "%{job_dir} %{log_dir}"' \
+    'SITE_PEERS = "%{peer} of %{peers} at %{port}"' 'SITE_FIRST = "%{address} for %{rank}"' 'environment = { OMP_NUM_THREADS = "7", SITE_OF = "1" }' \
     >"$DL_SANDBOX_DIR/etc/frameworks.d/site.toml"
   sleep 1.1 # slurmctld looks at the files once a second
   in_both_ways site --dl-framework=site --dl-checkpoint=ck
@@ -156,17 +157,17 @@ END
   for name in *.job; do
     name=${name%.job}
     wait_state "$(cat "$name.job")" COMPLETED,FAILED,CANCELLED,TIMEOUT 300
-    python3 "$top_srcdir/tests/lib/compare_environment.py" "$name.dlrun/plan.json" "$name.dlrun" || { echo "above: dlrun, $name" >&2; cat "$name.out" >&2; false; }
+    python3 "$top_srcdir/tests/lib/compare_environment.py" "$catalogue" "$name.dlrun/plan.json" "$name.dlrun" || { echo "above: dlrun, $name" >&2; cat "$name.out" >&2; false; }
     folders+=("$name.srun")
   done
-  python3 "$top_srcdir/tests/lib/compare_environment.py" --srun "${folders[@]}"
+  python3 "$top_srcdir/tests/lib/compare_environment.py" --srun "$catalogue" "${folders[@]}"
   grep -zqE '^SITE_PLACE=2/3 [01]/[1-3] [12]/[23] 1:[01]$' site.srun/2
   grep -zqx OMP_NUM_THREADS=7 site.srun/2
   grep -zqx RANK=2 mine.srun/2
   run ! grep -z '^DL_PROGRESS=' mine.srun/0
   # A difference is found.
   printf 'NEW=1\0RANK=7\0' >>mine.srun/1
-  run python3 "$top_srcdir/tests/lib/compare_environment.py" --srun "${folders[@]}"
+  run python3 "$top_srcdir/tests/lib/compare_environment.py" --srun "$catalogue" "${folders[@]}"
   [ "$output" = "mine.srun, rank 1: RANK was to be '1' and is '7'"$'\n'"mine.srun, rank 1: NEW='1' was not said" ]
   rm -r "$DL_SANDBOX_DIR/etc/frameworks.d"
   sleep 1.1 # slurmctld looks at the files once a second

@@ -160,11 +160,16 @@ need_learner() { [[ -x $learner ]] || skip "built without HDF5"; }
   done
 }
 
-@test "a kill after a stop was asked for is the end" {
+# Starts a learner that does not end at SIGTERM, within a grace period of a minute.
+train_on_at_sigterm() {
   "$dlrun" -n 1 -r 3 --grace 60s --job-dir job -- sh -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done' >out 2>&1 3>&- &
   guard=$!
   wait_grep ready job/logs/attempt-1/learner-0.log
   wait_grep '"learner":0,"state":"PROCESSING"' job/events.jsonl
+}
+
+@test "a kill after a stop was asked for is the end" {
+  train_on_at_sigterm
   kill -TERM "$guard"
   wait_grep 'asking the learners to end' out
   kill -9 "$(its_pid)"
@@ -173,10 +178,7 @@ need_learner() { [[ -x $learner ]] || skip "built without HDF5"; }
 }
 
 @test "a stop that dlrun itself had accepted when it was killed: another carries it out, and does not train on" {
-  "$dlrun" -n 1 -r 3 --grace 60s --job-dir job -- sh -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done' >out 2>&1 3>&- &
-  guard=$!
-  wait_grep ready job/logs/attempt-1/learner-0.log
-  wait_grep '"learner":0,"state":"PROCESSING"' job/events.jsonl
+  train_on_at_sigterm
   kill -TERM "$(its_pid)"
   wait_grep 'asking the learners to end' out
   contains "$(cat job/events.jsonl)" '"state":"PROCESSING","reason":"to be stopped: a signal"'

@@ -15,7 +15,6 @@ namespace {
 using in_turns::Candidate;
 using in_turns::Candidates;
 using in_turns::candidates_of;
-using in_turns::Loss;
 using in_turns::loss_of;
 using in_turns::Orders;
 using in_turns::place_anywhere;
@@ -169,9 +168,10 @@ class Search {
       for (const size_t i : turn.asked) {
         const Candidate& candidate = candidates_.all[i];
         const Loss loss = loss_of(state_, candidate, tried_.target[i], before_.own[candidate.who.job]);
-        taken.set.victims.push_back(Victim{candidate.who.job, tried_.target[i], loss.stopped + loss.shrunk});
-        taken.set.stopped_gpu_s += loss.stopped;
-        taken.set.shrunk_gpu_s += loss.shrunk;
+        taken.set.victims.push_back(
+            Victim{candidate.who.job, tried_.target[i], loss.stopped_gpu_s + loss.shrunk_gpu_s});
+        taken.set.stopped_gpu_s += loss.stopped_gpu_s;
+        taken.set.shrunk_gpu_s += loss.shrunk_gpu_s;
         taken.set.shrunk_gpus += loss.shrunk_gpus;
         taken.set.own_gpus += loss.own_gpus;
       }

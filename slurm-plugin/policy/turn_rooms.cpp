@@ -71,10 +71,10 @@ Loss loss_of(const ClusterState& state, const Candidate& candidate, int left, in
   loss.count = asked ? 0 : 1;
   const int64_t lost = lost_if_paused(state, job);
   if (left == 0) {
-    loss.stopped = lost;
+    loss.stopped_gpu_s = lost;
     loss.own_gpus = candidate.who.of_guaranteed ? 0 : own;
   } else {
-    loss.shrunk = asked ? 0 : lost;
+    loss.shrunk_gpu_s = asked ? 0 : lost;
     loss.shrunk_gpus = (candidate.has - left) * job.gpus_per_learner;
   }
   return loss;

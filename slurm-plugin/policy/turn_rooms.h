@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,22 +14,6 @@
 #include "slurm-plugin/policy/in_turns.h"
 
 namespace dl::policy::in_turns {
-
-// As less_loss() compares it, without a list of victims.
-struct Loss {
-  int64_t stopped = 0;
-  int64_t shrunk = 0;
-  int shrunk_gpus = 0;
-  int own_gpus = 0;
-  int count = 0;
-
-  auto key() const { return std::tie(stopped, shrunk, shrunk_gpus, own_gpus, count); }
-  bool operator<(const Loss& other) const { return key() < other.key(); }
-  Loss operator+(const Loss& other) const {
-    return {stopped + other.stopped, shrunk + other.shrunk, shrunk_gpus + other.shrunk_gpus, own_gpus + other.own_gpus,
-            count + other.count};
-  }
-};
 
 // What may be asked of a job.
 struct Option {

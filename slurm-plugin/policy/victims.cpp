@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Covering a gang's nodes at the least cost is as hard as a knapsack. A good set is found quickly (two ways, each then
+// Covering a gang's nodes at the least loss is as hard as a knapsack. A good set is found quickly (two ways, each then
 // freed of what it does not need); a search that tries sets in a fixed order improves it, and proves it best if it ends
 // within its budget of steps.
 #include "slurm-plugin/policy/victims.h"
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "slurm-plugin/policy/gangs_room.h"
@@ -14,24 +13,9 @@
 namespace dl::policy {
 namespace {
 
-struct Cost {
-  int64_t stopped = 0;
-  int64_t shrunk = 0;
-  int shrunk_gpus = 0;
-  int own_gpus = 0;
-  int count = 0;
-
-  auto key() const { return std::tie(stopped, shrunk, shrunk_gpus, own_gpus, count); }
-  bool operator<(const Cost& other) const { return key() < other.key(); }
-  Cost operator+(const Cost& other) const {
-    return {stopped + other.stopped, shrunk + other.shrunk, shrunk_gpus + other.shrunk_gpus, own_gpus + other.own_gpus,
-            count + other.count};
-  }
-};
-
 // One thing that can be done to a candidate.
 struct Option {
-  Cost cost;
+  Loss loss;
   int learners_left = 0;
   std::vector<Freed> freed;
   int most_slots = 0;  // it cannot add more than this
@@ -63,13 +47,13 @@ Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job
     option.freed.push_back(Freed{part.node, gpus});
     option.most_slots += (gpus + size - 1) / size;
   }
-  option.cost.count = asked ? 0 : 1;
+  option.loss.count = asked ? 0 : 1;
   const int64_t lost = lost_if_paused(state, job);
   if (learners_left == 0) {
-    option.cost.stopped = lost;
+    option.loss.stopped_gpu_s = lost;
   } else {
-    option.cost.shrunk = asked ? 0 : lost;
-    option.cost.shrunk_gpus = (has - learners_left) * job.gpus_per_learner;
+    option.loss.shrunk_gpu_s = asked ? 0 : lost;
+    option.loss.shrunk_gpus = (has - learners_left) * job.gpus_per_learner;
   }
   return option;
 }
@@ -97,7 +81,7 @@ class Search {
       }
       if (keeps < job.min_learners) {
         candidate.options.push_back(option_of(state, free, job, has, 0, size));
-        candidate.options.back().cost.own_gpus = own;
+        candidate.options.back().loss.own_gpus = own;
       }
       if (candidate.options.empty()) continue;
       if (!candidate.options.back().freed.empty()) candidates_.push_back(std::move(candidate));
@@ -107,8 +91,8 @@ class Search {
     std::stable_sort(candidates_.begin(), candidates_.end(), [&](const Candidate& a, const Candidate& b) {
       const Option& x = a.options.back();
       const Option& y = b.options.back();
-      const double of_x = static_cast<double>(x.cost.stopped) * y.most_slots;
-      const double of_y = static_cast<double>(y.cost.stopped) * x.most_slots;
+      const double of_x = static_cast<double>(x.loss.stopped_gpu_s) * y.most_slots;
+      const double of_y = static_cast<double>(y.loss.stopped_gpu_s) * x.most_slots;
       if (of_x != of_y) return of_x < of_y;
       const Job& first = state.jobs[a.job];
       const Job& second = state.jobs[b.job];
@@ -125,7 +109,7 @@ class Search {
     if (!known.empty()) seed_by(known);
     prepare_bounds();
     std::fill(chosen_.begin(), chosen_.end(), -1);
-    descend(0, Cost{});
+    descend(0, Loss{});
     const std::vector<int> found = best_;
     for (size_t i = 0; i < found.size(); ++i) choose(i, found[i]);
     // A search that was cut short may have stopped at a set with something to spare.
@@ -155,23 +139,24 @@ class Search {
     for (size_t i = 0; i < chosen_.size(); ++i) {
       if (chosen_[i] < 0) continue;
       const Option& option = candidates_[i].options[chosen_[i]];
-      set.victims.push_back(Victim{candidates_[i].job, option.learners_left, option.cost.stopped + option.cost.shrunk});
-      set.stopped_gpu_s += option.cost.stopped;
-      set.shrunk_gpu_s += option.cost.shrunk;
-      set.shrunk_gpus += option.cost.shrunk_gpus;
-      set.own_gpus += option.cost.own_gpus;
+      set.victims.push_back(
+          Victim{candidates_[i].job, option.learners_left, option.loss.stopped_gpu_s + option.loss.shrunk_gpu_s});
+      set.stopped_gpu_s += option.loss.stopped_gpu_s;
+      set.shrunk_gpu_s += option.loss.shrunk_gpu_s;
+      set.shrunk_gpus += option.loss.shrunk_gpus;
+      set.own_gpus += option.loss.own_gpus;
     }
     std::sort(set.victims.begin(), set.victims.end(), [](const Victim& a, const Victim& b) { return a.job < b.job; });
     set.exact = set.victims.empty() || (budget_ > 0 && room_.exact());
     return set;
   }
 
-  Cost cost_of(const std::vector<int>& chosen) const {
-    Cost cost;
+  Loss loss_of(const std::vector<int>& chosen) const {
+    Loss loss;
     for (size_t i = 0; i < chosen.size(); ++i) {
-      if (chosen[i] >= 0) cost = cost + candidates_[i].options[chosen[i]].cost;
+      if (chosen[i] >= 0) loss = loss + candidates_[i].options[chosen[i]].loss;
     }
-    return cost;
+    return loss;
   }
 
   void choose(size_t candidate, int option) {
@@ -188,7 +173,7 @@ class Search {
       if (chosen_[i] >= 0) order.push_back(i);
     }
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return candidates_[b].options[chosen_[b]].cost < candidates_[a].options[chosen_[a]].cost;
+      return candidates_[b].options[chosen_[b]].loss < candidates_[a].options[chosen_[a]].loss;
     });
     for (const size_t i : order) {
       const int had = chosen_[i];
@@ -198,10 +183,10 @@ class Search {
         choose(i, had);
       }
     }
-    const Cost cost = cost_of(chosen_);
-    if (best_.empty() || cost < best_cost_) {
+    const Loss loss = loss_of(chosen_);
+    if (best_.empty() || loss < best_loss_) {
       best_ = chosen_;
-      best_cost_ = cost;
+      best_loss_ = loss;
     }
     for (size_t i = 0; i < chosen_.size(); ++i) choose(i, -1);
   }
@@ -248,7 +233,7 @@ class Search {
         if (missing <= 0) break;
         if (chosen_[i] == static_cast<int>(candidates_[i].options.size()) - 1) continue;
         who->push_back(i);
-        lost += candidates_[i].options.back().cost.stopped;
+        lost += candidates_[i].options.back().loss.stopped_gpu_s;
         for (const Freed& freed : candidates_[i].options.back().freed) {
           if (freed.node == static_cast<int>(node)) missing -= freed.gpus;
         }
@@ -299,11 +284,11 @@ class Search {
     return false;
   }
 
-  void descend(size_t i, const Cost& cost) {
+  void descend(size_t i, const Loss& loss) {
     if (room_.enough()) {
-      if (cost < best_cost_) {
+      if (loss < best_loss_) {
         best_ = chosen_;
-        best_cost_ = cost;
+        best_loss_ = loss;
       }
       return;
     }
@@ -311,13 +296,13 @@ class Search {
     --budget_;
     const std::vector<Option>& options = candidates_[i].options;
     for (int option = 0; option < static_cast<int>(options.size()); ++option) {
-      const Cost with = cost + options[option].cost;
-      if (!(with < best_cost_)) continue;
+      const Loss with = loss + options[option].loss;
+      if (!(with < best_loss_)) continue;
       choose(i, option);
       descend(i + 1, with);
       choose(i, -1);
     }
-    descend(i + 1, cost);
+    descend(i + 1, loss);
   }
 
   GangsRoom room_;
@@ -326,17 +311,14 @@ class Search {
   std::vector<Candidate> candidates_;
   std::vector<int> chosen_;  // option of each candidate, -1: left alone
   std::vector<int> best_;
-  Cost best_cost_;
+  Loss best_loss_;
   std::vector<std::vector<int>> most_from_;  // places of each size that the candidates from one on add at most
 };
 
 }  // namespace
 
 bool less_loss(const VictimSet& a, const VictimSet& b) {
-  const size_t count_a = a.victims.size();
-  const size_t count_b = b.victims.size();
-  return std::tie(a.stopped_gpu_s, a.shrunk_gpu_s, a.shrunk_gpus, a.own_gpus, count_a) <
-         std::tie(b.stopped_gpu_s, b.shrunk_gpu_s, b.shrunk_gpus, b.own_gpus, count_b);
+  return a.loss() < b.loss();
 }
 
 int64_t lost_if_paused(const ClusterState& state, const Job& job) {

@@ -9,7 +9,9 @@
 // started last. So whatever shrinking alone can do is done by shrinking, and every victim of an answer is needed.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "slurm-plugin/policy/free_gpus.h"
@@ -23,14 +25,31 @@ struct Victim {
   int64_t lost_gpu_s = 0;
 };
 
+// What a set of victims loses, as sets are compared.
+struct Loss {
+  int64_t stopped_gpu_s = 0;  // lost by jobs that stop
+  int64_t shrunk_gpu_s = 0;   // lost by jobs that shrink
+  int shrunk_gpus = 0;        // taken from jobs that shrink
+  int own_gpus = 0;           // of jobs that stop: GPUs that are not borrowed, and have to be given up too
+  int count = 0;              // victims
+
+  auto key() const { return std::tie(stopped_gpu_s, shrunk_gpu_s, shrunk_gpus, own_gpus, count); }
+  bool operator<(const Loss& other) const { return key() < other.key(); }
+  Loss operator+(const Loss& other) const {
+    return {stopped_gpu_s + other.stopped_gpu_s, shrunk_gpu_s + other.shrunk_gpu_s, shrunk_gpus + other.shrunk_gpus,
+            own_gpus + other.own_gpus, count + other.count};
+  }
+};
+
 struct VictimSet {
   std::vector<Victim> victims;  // by job
-  int64_t stopped_gpu_s = 0;    // lost by jobs that stop
-  int64_t shrunk_gpu_s = 0;     // lost by jobs that shrink
-  int shrunk_gpus = 0;          // taken from jobs that shrink
-  int own_gpus = 0;             // of jobs that stop: GPUs that are not borrowed, and have to be given up too
-  bool exact = true;            // false: the search was cut short, and a better set may exist
+  int64_t stopped_gpu_s = 0;    // this and the next three: as in Loss
+  int64_t shrunk_gpu_s = 0;
+  int shrunk_gpus = 0;
+  int own_gpus = 0;
+  bool exact = true;  // false: the search was cut short, and a better set may exist
 
+  Loss loss() const { return {stopped_gpu_s, shrunk_gpu_s, shrunk_gpus, own_gpus, static_cast<int>(victims.size())}; }
   int64_t lost_gpu_s() const { return stopped_gpu_s + shrunk_gpu_s; }
 };
 

@@ -17,24 +17,18 @@ namespace {
 using testing::add_job;
 using testing::add_running;
 using testing::add_tenant;
+using testing::asked_of;
 using testing::cluster;
 using testing::Dice;
 using testing::mixed_claims;
 
-std::map<int, int> asked_of(const Decision& decision) {
-  std::map<int, int> asked;
-  for (const Reclaim& reclaim : decision.reclaims)
-    for (const Victim& victim : reclaim.set.victims) asked[victim.job] = victim.learners_left;
-  return asked;
-}
-
 // By job, the learners that victims keep.
 using Left = std::map<int, int>;
 // Lost by jobs that stop, by jobs that shrink, and GPUs taken from these.
-using Loss = std::array<int64_t, 3>;
+using Lost = std::array<int64_t, 3>;
 
-Loss loss_of(const ClusterState& state, const Left& left) {
-  Loss loss{};
+Lost loss_of(const ClusterState& state, const Left& left) {
+  Lost loss{};
   for (const auto& [index, keeps] : left) {
     const Job& job = state.jobs[index];
     loss[keeps == 0 ? 0 : 1] += lost_if_paused(state, job);
@@ -84,7 +78,7 @@ class EveryOrder {
   size_t candidates() const { return candidates_.size(); }
   size_t claims() const { return claims_.size(); }
   bool any() const { return any_; }
-  const Loss& best() const { return best_; }
+  const Lost& best() const { return best_; }
 
   void try_all() {
     Left left;
@@ -268,7 +262,7 @@ class EveryOrder {
   std::vector<std::pair<int, int>> chosen_;  // of the set that is tried: jobs, and the learners that each keeps
   std::vector<int> types_;                   // by claim that was served
   bool any_ = false;
-  Loss best_{};
+  Lost best_{};
 };
 
 struct Met {
@@ -299,8 +293,8 @@ struct Met {
   if (every.candidates() > 7) return ::testing::AssertionSuccess();
   every.try_all();
   const Left asked = asked_of(decision);
-  const Loss ours = loss_of(state, asked);
-  const auto told = [](const Loss& loss) { return ::testing::PrintToString(loss); };
+  const Lost ours = loss_of(state, asked);
+  const auto told = [](const Lost& loss) { return ::testing::PrintToString(loss); };
   if (every.any() && every.best() < ours)
     return ::testing::AssertionFailure() << told(ours) << " where " << told(every.best()) << " do";
   met->even_less += !every.any() || ours < every.best();

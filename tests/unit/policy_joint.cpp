@@ -16,17 +16,10 @@ namespace {
 using testing::add_job;
 using testing::add_running;
 using testing::add_tenant;
+using testing::asked_of;
 using testing::cluster;
 using testing::Dice;
 using testing::mixed_claims;
-
-// Learners that victims keep, by job.
-std::map<int, int> asked_of(const Decision& decision) {
-  std::map<int, int> asked;
-  for (const Reclaim& reclaim : decision.reclaims)
-    for (const Victim& victim : reclaim.set.victims) asked[victim.job] = victim.learners_left;
-  return asked;
-}
 
 VictimSet loss_of(const ClusterState& state, const std::map<int, int>& asked) {
   VictimSet set;

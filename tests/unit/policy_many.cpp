@@ -17,16 +17,9 @@ namespace {
 using testing::add_job;
 using testing::add_running;
 using testing::add_tenant;
+using testing::asked_of;
 using testing::cluster;
 using testing::Dice;
-
-// Learners that victims keep, by job.
-std::map<int, int> asked_of(const Decision& decision) {
-  std::map<int, int> asked;
-  for (const Reclaim& reclaim : decision.reclaims)
-    for (const Victim& victim : reclaim.set.victims) asked[victim.job] = victim.learners_left;
-  return asked;
-}
 
 int64_t lost_by(const ClusterState& state, const std::map<int, int>& asked) {
   int64_t lost = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -87,6 +88,14 @@ inline double linear(int n) {
 }
 inline double flat(int n) {
   return 1 + 0.01 * n;
+}
+
+// Learners that victims keep, by job.
+inline std::map<int, int> asked_of(const Decision& decision) {
+  std::map<int, int> asked;
+  for (const Reclaim& reclaim : decision.reclaims)
+    for (const Victim& victim : reclaim.set.victims) asked[victim.job] = victim.learners_left;
+  return asked;
 }
 
 // Carries out the decision in the state: moves and starts; with `reclaim` also the victims leave and go back into the

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -26,7 +27,9 @@ namespace dl::guard {
 struct Shared {
   pid_t guard = 0, script = 0;
   bool fault = false, began = false;
-  int signal = 0;  // written after its time, so that a child that is killed in between leaves none
+  // Written after its time, so that a child that is killed in between leaves none. Atomic, since the compiler may
+  // change the order of other stores.
+  std::atomic<int> signal{0};
   int64_t signal_ms = 0;
   char control[4096] = "";
   char run_id[128] = "";
@@ -229,8 +232,9 @@ int Guard::run(const Work& work) {
     predecessor.began = shared_->began;
     predecessor.last = !budget.take(std::chrono::duration_cast<milliseconds>(Clock::now().time_since_epoch()).count());
     // The first one counts, except that SIGTERM is stronger.
-    const bool its_own = shared_->signal == SIGTERM || (shared_->signal != 0 && notice_ != SIGTERM);
-    predecessor.notice = its_own ? shared_->signal : notice_;
+    const int unanswered = shared_->signal;
+    const bool its_own = unanswered == SIGTERM || (unanswered != 0 && notice_ != SIGTERM);
+    predecessor.notice = its_own ? unanswered : notice_;
     predecessor.notice_ms = its_own ? shared_->signal_ms : notice_ms_;
     if (!all_gone) predecessor.unswept = shared_->run_id;
     notice_ = 0;

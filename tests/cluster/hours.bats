@@ -207,8 +207,14 @@ wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
   script train.sh "exec dlrun -- $learner 40000 50 stuck@0"
   job=$(submit --nodes=2 --dl-learners=2 --dl-checkpoint=ck train.sh)
   for rank in 0 1; do wait_file "dl-$job/logs/attempt-1/learner-$rank.log" '^attempt 1 starts at train step 0' 60; done
+  local asked deadline
+  asked=$(date +%s)
   on_login scontrol requeue "$job"
   wait_file "dl-$job/logs/attempt-1/learner-1.log" '^stuck in its save' 30
+  # It knows until when it may save: slurm.conf has another KillWait than Slurm's default of 30 s.
+  wait_file "dl-$job/events.jsonl" '"deadline_ms"' 20
+  deadline=$(jq -s '[.[].memory.stop.deadline_ms // empty] | last / 1000 | floor' "dl-$job/events.jsonl")
+  ((deadline - asked >= 50 && deadline - asked <= 70)) || { echo "asked at $asked, deadline $deadline" >&2; false; }
   # As the slurmd of its node does at the end of KillWait, if that is over there a moment before dlrun takes it to be.
   kill -9 "$(agent_of "$job" 1)"
   local words='not saved: killed [0-9]+ s after Slurm began to end the job, before its save had ended; save more often'

@@ -32,7 +32,7 @@ constexpr const char* kConfig = "DL_CONFIG";
 // The environment of each learner. The agent sets these; a value that is known replaces one that is inherited
 // (frameworks/families.h).
 constexpr const char* kRank = "DL_RANK";                        // 0-based
-constexpr const char* kWorldSize = "DL_WORLD_SIZE";             // number of learners
+constexpr const char* kWorldSize = "DL_WORLD_SIZE";             // number of learners, parameter servers included
 constexpr const char* kLocalRank = "DL_LOCAL_RANK";             // 0-based on its node
 constexpr const char* kLocalWorldSize = "DL_LOCAL_WORLD_SIZE";  // learners on its node
 constexpr const char* kNodeRank = "DL_NODE_RANK";               // 0-based index of its node

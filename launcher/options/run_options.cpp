@@ -43,7 +43,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
       .form("TIME");
   line.option("--grace", &grace, "How long learners may take to end after SIGTERM").form("TIME");
   line.flag("--dry-run", &run.dry_run, "Print the launch plan and start nothing");
-  line.flag("--json", &run.json, "With --dry-run: print it as JSON");
+  line.flag("--json", &run.json, "With --dry-run or --submit: print the plan or the job as JSON");
   line.flag("-q,--quiet", &run.quiet, "Write the learners' output to their logs only, and of dlrun's own only errors");
   line.flag("--debug", &run.debug,
             "Give this terminal to learner 0, for a debugger such as pdb; no restarts, no check for hangs");

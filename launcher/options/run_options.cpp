@@ -32,7 +32,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
               "Checkpoint directory: PATH[,every=10m|50steps|auto][,keep=3]...")
       .form("PATH");
   line.option("-r,--restarts", &run.request.restarts, "Restarts after a failure, inside the allocation").form("N");
-  line.option("--placement", &run.request.placement, "Ranks on nodes: block or cyclic").form("NAME");
+  line.option("--placement", &run.request.rank_placement, "Ranks on nodes: block or cyclic").form("NAME");
   line.option("--preflight", &run.request.preflight, "Check the nodes first: off, quick or full").form("MODE");
   line.option("--metrics", &run.request.metrics, "Values in the output: 'loss %{FLOAT:loss} at step %{INT:step}'")
       .form("EXPRESSION[ || EXPRESSION]...");

@@ -12,7 +12,7 @@
 #include "common/contract/env_names.h"
 #include "common/contract/path_pattern.h"
 #include "launcher/plan/capacity.h"
-#include "launcher/plan/placement/placement.h"
+#include "launcher/plan/rank_placement/rank_placement.h"
 #include "launcher/plan/srun.h"
 
 namespace dl::plan {
@@ -61,7 +61,7 @@ void choose_gpus(const Request& request, int each, PlannedNode* node) {
 
 // Places the ranks: fills nodes, learners and gpus_per_learner. Returns the number of learners on each node of the
 // allocation.
-std::vector<int> place(const PlanInput& input, const Capacity& capacity, const PlacementPolicy& policy,
+std::vector<int> place(const PlanInput& input, const Capacity& capacity, const RankPlacement& policy,
                        LaunchPlan* plan) {
   const std::vector<Node>& nodes = input.allocation.nodes;
   std::vector<int> node_of_rank = policy.place(capacity.per_node, capacity.learners);
@@ -295,15 +295,15 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   DL_TRY(check_input(input));
   auto chosen = input.catalogue->choose(input.request.framework);
   if (!chosen) return std::move(chosen).error().with_context(input.request.framework_from);
-  const PlacementPolicy* policy = find_placement(input.request.placement);
+  const RankPlacement* policy = find_rank_placement(input.request.rank_placement);
   if (policy == nullptr) {
-    return Error{Errc::kNotFound, "--placement: '" + printable(input.request.placement) +
-                                      "' is not a rank placement policy; known: " + placement_names()};
+    return Error{Errc::kNotFound, "--placement: '" + printable(input.request.rank_placement) +
+                                      "' is not a rank placement policy; known: " + rank_placement_names()};
   }
   LaunchPlan plan;
   DL_TRY(find_paths(input, &plan));
   copy_request(input, *chosen, &plan);
-  plan.placement = policy->name;
+  plan.rank_placement = policy->name;
   plan.asked = input.request.learners ? *input.request.learners : default_learners(input.allocation);
   if (input.request.gpus) {
     plan.gpus_per_learner = input.request.gpus->count;

@@ -72,7 +72,7 @@ struct LaunchPlan {
   int gpus_per_learner = 0;
   std::string gpu_type;      // may be empty
   int cpus_per_learner = 0;  // 0 = unknown
-  std::string placement;
+  std::string rank_placement;
   std::string node_list;         // Slurm jobs alone: the nodes in Slurm's short form, "n[1-3]"
   std::string tasks_per_node;    // Slurm jobs alone: ranks on each node, "2(x2),1"
   int ports = 0;                 // TCP ports that each agent holds for its learner
@@ -135,8 +135,8 @@ struct PlanInput {
   bool debug = false;               // learner 0 has a debugger's terminal, and its output alone is shown
 };
 
-// kInvalid, kNotFound (framework, version, placement) or kConflict "needs 4 learners x 2 GPUs but the allocation has 6
-// GPUs on 3 nodes". An elastic request gets as many learners as the allocation holds within MIN:MAX.
+// kInvalid, kNotFound (framework, version, rank placement) or kConflict "needs 4 learners x 2 GPUs but the allocation
+// has 6 GPUs on 3 nodes". An elastic request gets as many learners as the allocation holds within MIN:MAX.
 Result<LaunchPlan> make_plan(const PlanInput& input);
 // Sets plan->batch and plan->split for the plan's number of learners. dlrun makes a new plan before each attempt with
 // another number. Both stay empty if the request names no batch. kConflict if the range has no batch for that many

@@ -299,7 +299,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
           join(plan.families, " "));
   row(&out, "learners", learners_text(plan));
   row(&out, "nodes", compress_hostlist(names));
-  row(&out, "placement", plan.placement);
+  row(&out, "placement", plan.rank_placement);
   if (plan.cpus_per_learner > 0) row(&out, "CPUs", count_text(plan.cpus_per_learner, "CPU") + " per learner");
   row(&out, "command", quote_command(plan.command));
   row(&out, "directory", plan.work_dir);
@@ -341,7 +341,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   json["gpus_per_learner"] = plan.gpus_per_learner;
   json["gpu_type"] = plan.gpu_type;
   json["cpus_per_learner"] = plan.cpus_per_learner;
-  json["placement"] = plan.placement;
+  json["placement"] = plan.rank_placement;
   json["command"] = plan.command;
   if (plan.ports > 0) json["ports_per_learner"] = plan.ports;
   if (plan.ports > 0 && !plan.hold_ports) json["ports_held_until"] = "start";

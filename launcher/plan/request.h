@@ -21,19 +21,19 @@ using Environment = std::map<std::string, std::string>;
 
 // dlrun's options as typed; absent = not given.
 struct RequestOptions {
-  std::optional<std::string> framework;     // --framework
-  std::optional<std::string> learners;      // --learners
-  std::optional<std::string> servers;       // --servers
-  std::optional<std::string> gpus;          // --gpus
-  std::optional<std::string> batch;         // --batch
-  std::optional<std::string> checkpoint;    // --checkpoint
-  std::optional<std::string> restarts;      // --restarts
-  std::optional<std::string> placement;     // --placement: rank placement, block or cyclic
-  std::optional<std::string> preflight;     // --preflight
-  std::optional<std::string> hang_timeout;  // --hang-timeout
-  std::optional<std::string> metrics;       // --metrics
-  std::optional<std::string> image;         // --image
-  std::optional<std::string> bind;          // --bind
+  std::optional<std::string> framework;       // --framework
+  std::optional<std::string> learners;        // --learners
+  std::optional<std::string> servers;         // --servers
+  std::optional<std::string> gpus;            // --gpus
+  std::optional<std::string> batch;           // --batch
+  std::optional<std::string> checkpoint;      // --checkpoint
+  std::optional<std::string> restarts;        // --restarts
+  std::optional<std::string> rank_placement;  // --placement: block or cyclic
+  std::optional<std::string> preflight;       // --preflight
+  std::optional<std::string> hang_timeout;    // --hang-timeout
+  std::optional<std::string> metrics;         // --metrics
+  std::optional<std::string> image;           // --image
+  std::optional<std::string> bind;            // --bind
 };
 
 struct Request {
@@ -47,7 +47,7 @@ struct Request {
   std::optional<CheckpointSpec> checkpoint;
   int restarts = 0;
   Tier tier = Tier::kAuto;
-  std::string placement = "block";
+  std::string rank_placement = "block";
   PreflightMode preflight = PreflightMode::kOff;
   std::chrono::seconds hang_timeout{0};  // 0: none
   std::vector<std::string> metrics;      // expressions that find metrics in the output (metric_patterns.h)
@@ -56,7 +56,7 @@ struct Request {
 };
 
 // kInvalid "DL_LEARNERS: 'x' is ...; allowed: ..." or "--learners: 'x' is ...". An empty variable counts as not set.
-// make_plan() checks whether the framework and the placement exist.
+// make_plan() checks whether the framework and the rank placement exist.
 Result<Request> read_request(const Environment& environment, const RequestOptions& options, const SiteConfig& site);
 
 }  // namespace dl::plan

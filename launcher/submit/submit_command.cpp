@@ -43,7 +43,7 @@ std::vector<std::string> dlrun_line(const RunCommand& run) {
     line.emplace_back(option);
     line.push_back(value);
   };
-  if (run.request.placement) add("--placement", *run.request.placement);
+  if (run.request.rank_placement) add("--placement", *run.request.rank_placement);
   if (run.request.bind) add("--bind", *run.request.bind);
   if (run.job_dir) add("--job-dir", *run.job_dir);
   if (run.grace) add("--grace", std::to_string(run.grace->count()) + "s");

@@ -11,7 +11,7 @@
 
 #include "common/base/parse.h"
 #include "launcher/plan/launch_plan.h"
-#include "launcher/plan/placement/placement.h"
+#include "launcher/plan/rank_placement/rank_placement.h"
 
 namespace dl::plan {
 namespace {
@@ -38,7 +38,7 @@ PlanInput random_input(Random* random, const Catalogue& catalogue) {
   in.catalogue = &catalogue;
   const char* const frameworks[] = {"generic", "mpi", "pytorch"};
   in.request.framework.name = frameworks[random->below(3)];
-  in.request.placement = random->chance(50) ? "block" : "cyclic";
+  in.request.rank_placement = random->chance(50) ? "block" : "cyclic";
   const int low = random->between(1, 24);
   in.request.learners = LearnerRange{low, random->chance(50) ? low : low + random->below(24)};
   if (random->chance(15)) in.request.learners.reset();
@@ -177,7 +177,7 @@ TEST(PlanInvariants, HoldForThousandsOfRandomPlans) {
 TEST(PlanInvariants, PoliciesKeepToCapacity) {
   Random random(1);
   for (const char* name : {"block", "cyclic"}) {
-    const PlacementPolicy* policy = find_placement(name);
+    const RankPlacement* policy = find_rank_placement(name);
     ASSERT_NE(policy, nullptr);
     for (int round = 0; round < 2000; ++round) {
       std::vector<int> capacity;

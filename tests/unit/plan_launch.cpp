@@ -117,9 +117,9 @@ TEST(LaunchPlan, UnknownNamesAreRefusedWithTheKnown) {
   in.request.framework_from = "DL_FRAMEWORK";
   EXPECT_EQ(error_of(in).rfind("DL_FRAMEWORK: 'torch' is not a known framework; ", 0), 0U);
   in.request.framework.name = "pytorch";
-  in.request.placement = "random";
+  in.request.rank_placement = "random";
   EXPECT_EQ(error_of(in), "--placement: 'random' is not a rank placement policy; known: block, cyclic");
-  in.request.placement = "block";
+  in.request.rank_placement = "block";
   in.command.clear();
   EXPECT_EQ(error_of(in), "no command is given; needed: dlrun [options] -- COMMAND [arguments]");
 }

@@ -17,7 +17,7 @@ TEST(PlanRequest, DefaultsComeFromTheSite) {
   EXPECT_FALSE(request->learners);
   EXPECT_FALSE(request->gpus);
   EXPECT_FALSE(request->checkpoint);
-  EXPECT_EQ(request->placement, "block");
+  EXPECT_EQ(request->rank_placement, "block");
 }
 
 TEST(PlanRequest, EnvironmentIsReadAndOptionsWin) {
@@ -34,13 +34,13 @@ TEST(PlanRequest, EnvironmentIsReadAndOptionsWin) {
   EXPECT_EQ(request->tier, Tier::kBorrow);
   options.learners = "4";
   options.gpus = "0";
-  options.placement = "cyclic";
+  options.rank_placement = "cyclic";
   request = read_request(environment, options, {});
   ASSERT_TRUE(request);
   EXPECT_EQ(request->learners->min, 4);
   EXPECT_EQ(request->learners->max, 4);
   EXPECT_EQ(request->gpus->count, 0);
-  EXPECT_EQ(request->placement, "cyclic");
+  EXPECT_EQ(request->rank_placement, "cyclic");
   EXPECT_EQ(request->restarts, 3);
   EXPECT_FALSE(request->batch);
 }

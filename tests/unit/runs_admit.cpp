@@ -167,7 +167,7 @@ TEST_F(Admit, a_plan_without_lost_nodes_leaves_alone_what_others_have_taken_sinc
   plan::PlanInput first = input_, second = input_;
   first.request.learners = LearnerRange{2, 2};
   first.request.gpus = GpuRequest{"", 2};
-  first.request.placement = "cyclic";
+  first.request.rank_placement = "cyclic";
   auto one = admit_one(applicant(::getpid()), &first);
   ASSERT_TRUE(one);
   EXPECT_EQ(one->plan.nodes.at(0).own_gpus, (std::vector<int>{0, 1}));
@@ -183,7 +183,7 @@ TEST_F(Admit, a_plan_without_lost_nodes_is_booked) {
   input_.allocation.nodes = {{"n1", 4, 16, 4}, {"n2", 4, 16, 4}};
   plan::PlanInput first = input_, second = input_, third = input_;
   first.request.learners = LearnerRange{2, 2};
-  first.request.placement = "cyclic";
+  first.request.rank_placement = "cyclic";
   auto one = admit_one(applicant(::getpid()), &first);
   const auto two = admit_one(applicant(::getppid()), &second);
   ASSERT_TRUE(one && two);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cyclic: each node in turn gets one rank, and full nodes are skipped. If learners are few, this spreads their load on
 // memory and network.
-#include "launcher/plan/placement/placement.h"
+#include "launcher/plan/rank_placement/rank_placement.h"
 
 namespace dl::plan {
 

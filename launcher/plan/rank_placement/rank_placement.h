@@ -11,16 +11,16 @@ namespace dl::plan {
 // each rank 0..learners-1, none more often than its capacity. Rank 0 must be on the lowest index that is used.
 using PlaceFunction = std::vector<int> (*)(const std::vector<int>& capacity, int learners);
 
-struct PlacementPolicy {
+struct RankPlacement {
   const char* name;
   const char* summary;  // one line, for --help
   PlaceFunction place;
 };
 
 // nullptr if there is no policy of this name.
-const PlacementPolicy* find_placement(const std::string& name);
+const RankPlacement* find_rank_placement(const std::string& name);
 // "block, cyclic"
-std::string placement_names();
+std::string rank_placement_names();
 
 std::vector<int> place_block(const std::vector<int>& capacity, int learners);
 std::vector<int> place_cyclic(const std::vector<int>& capacity, int learners);

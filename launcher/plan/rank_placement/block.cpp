@@ -2,7 +2,7 @@
 // Block: neighbouring ranks communicate most (all-reduce rings, pipeline stages), so they share a node.
 #include <algorithm>
 
-#include "launcher/plan/placement/placement.h"
+#include "launcher/plan/rank_placement/rank_placement.h"
 
 namespace dl::plan {
 

@@ -249,7 +249,7 @@ class Loader {
     }
   }
 
-  bool take_in(const Message& message, DeviceCopies* copies) {
+  bool take_in(const RankMessage& message, DeviceCopies* copies) {
     const bool expected = message.tag < plan_.granules.size() && plan_.granules[message.tag].reader == message.from &&
                           awaited_[static_cast<size_t>(message.from)] > 0 &&
                           taken_by(job_.rank, plan_.granules[message.tag], nullptr, nullptr) == message.bytes.size();

@@ -32,7 +32,7 @@ class Receiver {
   Receiver(Io& io, std::string spare, std::string earlier, const Manifest& manifest)
       : io_(io), spare_(std::move(spare)), earlier_(std::move(earlier)), manifest_(manifest) {}
 
-  Status take(const Message& message) {
+  Status take(const RankMessage& message) {
     const std::string_view text(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size());
     if (message.tag == kName || message.tag == kSame) {
       DL_TRY(close());
@@ -154,7 +154,7 @@ Status Levels::receive_files(Exchange& exchange, uint64_t channel, const Manifes
   if (const int rc = io_.mkdir(spare); rc < 0) return io_error("make", spare, rc);
   size_t open = receivers.size();
   while (open > 0) {
-    DL_TRY_ASSIGN(const Message message, exchange.receive(channel, awaited, settings_.timeout_s));
+    DL_TRY_ASSIGN(const RankMessage message, exchange.receive(channel, awaited, settings_.timeout_s));
     const auto receiver = receivers.find(message.from);
     if (receiver == receivers.end()) continue;
     if (message.tag != kEnd) {

@@ -73,7 +73,7 @@ class Bytes {
   size_t size_ = 0;
 };
 
-struct Message {
+struct RankMessage {
   int from = 0;      // the sender's rank
   uint64_t tag = 0;  // the tag that was passed to send()
   Bytes bytes;
@@ -101,7 +101,7 @@ class Exchange {
   // The next message on this channel, from any rank. `awaited` (by rank; empty: none) marks the ranks from which the
   // caller still expects something. kTimeout; kIo if the connection of an awaited rank has ended and none of its
   // messages is left (the text names it), if bytes were damaged on the way, or if the channel was closed.
-  virtual Result<Message> receive(uint64_t channel, const std::vector<bool>& awaited, double timeout_s) = 0;
+  virtual Result<RankMessage> receive(uint64_t channel, const std::vector<bool>& awaited, double timeout_s) = 0;
 
   // Closes this channel and all lower ones of its kind: drops their messages, also those that arrive later, and ends
   // receive() calls on them.

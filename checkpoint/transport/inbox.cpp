@@ -24,7 +24,7 @@ bool Inbox::closed(uint64_t channel) const {
   return at != closed_.end() && channel <= at->second;
 }
 
-void Inbox::put(uint64_t channel, Message message, const Hash128& hash) {
+void Inbox::put(uint64_t channel, RankMessage message, const Hash128& hash) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (closed(channel)) return;
   waiting_[static_cast<size_t>(message.from)] += message.bytes.size();
@@ -43,7 +43,7 @@ bool Inbox::has_room(int rank) {
   return waiting_[static_cast<size_t>(rank)] < kMaxWaitingBytes;
 }
 
-Result<Message> Inbox::take(uint64_t channel, const std::vector<bool>& awaited, double timeout_s, bool* made_room) {
+Result<RankMessage> Inbox::take(uint64_t channel, const std::vector<bool>& awaited, double timeout_s, bool* made_room) {
   *made_room = false;
   AwakeClock clock;
   const int64_t until_ms = clock.at(monotonic_ms()) + static_cast<int64_t>(1000 * std::clamp(timeout_s, 0.0, 1e8));

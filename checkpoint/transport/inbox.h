@@ -18,20 +18,20 @@ class Inbox {
   explicit Inbox(int size) : waiting_(static_cast<size_t>(size), 0), gone_(static_cast<size_t>(size), false) {}
 
   // Called by the receiving thread. The thread that takes the message checks `hash`, which spreads the work.
-  void put(uint64_t channel, Message message, const Hash128& hash);
+  void put(uint64_t channel, RankMessage message, const Hash128& hash);
   // The connection of a rank has ended (true), or there is a new one (false).
   void set_gone(int rank, bool gone);
   // Whether less than 64 MiB of this rank's messages are waiting.
   bool has_room(int rank);
   // Does the work of Exchange::receive. *made_room is set if has_room() may have become true for the sender.
-  Result<Message> take(uint64_t channel, const std::vector<bool>& awaited, double timeout_s, bool* made_room);
+  Result<RankMessage> take(uint64_t channel, const std::vector<bool>& awaited, double timeout_s, bool* made_room);
   void close_channel(uint64_t channel);
   // Ends all calls of take().
   void shut();
 
  private:
   struct Item {
-    Message message;
+    RankMessage message;
     Hash128 hash;
   };
   bool closed(uint64_t channel) const;

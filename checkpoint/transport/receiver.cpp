@@ -173,8 +173,8 @@ bool Receiver::prove(Connection* connection) {
 }
 
 void Receiver::deliver(Connection* connection) {
-  inbox_->put(connection->head.channel, Message{connection->from, connection->head.tag, std::move(connection->body)},
-              connection->head.hash);
+  inbox_->put(connection->head.channel,
+              RankMessage{connection->from, connection->head.tag, std::move(connection->body)}, connection->head.hash);
   connection->body = Bytes();
   connection->in_body = false;
 }

@@ -41,7 +41,7 @@ class TcpExchange final : public Exchange {
     if (to == rank_) {
       Bytes bytes(size);
       if (size > 0) std::memcpy(bytes.data(), data, size);
-      inbox_.put(channel, Message{rank_, tag, std::move(bytes)}, head.hash);
+      inbox_.put(channel, RankMessage{rank_, tag, std::move(bytes)}, head.hash);
       return {};
     }
     Peer& peer = peers_[static_cast<size_t>(to)];
@@ -54,7 +54,7 @@ class TcpExchange final : public Exchange {
     return {};
   }
 
-  Result<Message> receive(uint64_t channel, const std::vector<bool>& awaited, double timeout_s) override {
+  Result<RankMessage> receive(uint64_t channel, const std::vector<bool>& awaited, double timeout_s) override {
     bool made_room = false;
     auto message = inbox_.take(channel, awaited, timeout_s, &made_room);
     if (made_room) receiver_.wake();

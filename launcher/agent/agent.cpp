@@ -156,7 +156,7 @@ void Agent::wait_for_events() {
   if (fds[2].revents != 0) tee_.write_pending();
   if (fds[3].revents != 0) report_gpus();
   if (fds[0].revents != 0) handle_signals();
-  for (const supervise::Message& message : channel_.handle(fds + kOwn)) handle(message);
+  for (const supervise::ControlMessage& message : channel_.handle(fds + kOwn)) handle(message);
 }
 
 void Agent::handle_signals() {
@@ -333,7 +333,7 @@ void Agent::report_progress(bool force) {
                                     now.cost_ms, now.noise});
 }
 
-void Agent::handle(const supervise::Message& message) {
+void Agent::handle(const supervise::ControlMessage& message) {
   if (const auto* start = std::get_if<supervise::Start>(&message)) {
     on_start(*start);
   } else if (const auto* request = std::get_if<supervise::Request>(&message)) {

@@ -43,7 +43,7 @@ class Agent {
   Status greet();
   Status hold_ports(supervise::Hello* hello);
   void handle_signals();
-  void handle(const supervise::Message& message);
+  void handle(const supervise::ControlMessage& message);
   void on_start(const supervise::Start& message);
   void read_output();
   void feed(std::string_view output);

@@ -98,8 +98,8 @@ Status send_all(int fd, const std::string& text, Clock::time_point deadline) {
 
 }  // namespace
 
-Result<supervise::Message> ask_dlrun(const Job& job, const supervise::Message& question,
-                                     std::chrono::milliseconds timeout) {
+Result<supervise::ControlMessage> ask_dlrun(const Job& job, const supervise::ControlMessage& question,
+                                            std::chrono::milliseconds timeout) {
   DL_TRY_ASSIGN(record::ControlInfo info,
                 record::parse_control(job.dir.control(),
                                       record::read_below(job.dir.root(), "control.json", record::kMaxControlBytes)));

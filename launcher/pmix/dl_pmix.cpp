@@ -37,7 +37,7 @@ class Outbox {
  public:
   Outbox() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   int fd() const { return event_.get(); }
-  void put(const Message& message) {
+  void put(const PmixMessage& message) {
     const std::lock_guard<std::mutex> lock(mutex_);
     messages_.push_back(encode(message));
     const uint64_t one = 1;
@@ -78,9 +78,9 @@ void serve(agent::Channel* channel, Outbox* outbox, Server* server) {
     if (::poll(fds, std::size(fds), kTick.count()) < 0) continue;  // EINTR
     if (fds[0].revents != 0) return;                               // the agent never writes, so it is gone
     for (std::string& body : outbox->take()) channel->send(supervise::Pmix{std::move(body)});
-    for (const supervise::Message& message : channel->handle(fds + kOwn)) {
+    for (const supervise::ControlMessage& message : channel->handle(fds + kOwn)) {
       const auto* pmix = std::get_if<supervise::Pmix>(&message);
-      auto said = pmix != nullptr ? decode(pmix->body) : Result<Message>(Error{});
+      auto said = pmix != nullptr ? decode(pmix->body) : Result<PmixMessage>(Error{});
       if (!said) continue;
       if (Status done = server->handle(*said); !done) outbox->put(Failed{done.error().text.substr(0, kMaxText)});
     }
@@ -94,7 +94,7 @@ Status run(const std::string& folder) {
   for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) ::signal(signal, SIG_IGN);
   Outbox outbox;
   agent::Channel channel;
-  Server server([&outbox](const Message& message) { outbox.put(message); });
+  Server server([&outbox](const PmixMessage& message) { outbox.put(message); });
   DL_TRY(greet(&channel));
   ::unsetenv(env::kSecret);
   if (Status started = server.start(folder, node_name()); !started) {

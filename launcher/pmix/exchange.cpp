@@ -28,7 +28,7 @@ Exchange::Exchange(const std::vector<std::vector<int>>& ranks, const Limits& lim
   }
 }
 
-Exchange::Answers Exchange::handle(int node, const Message& message) {
+Exchange::Answers Exchange::handle(int node, const PmixMessage& message) {
   if (const auto* fence = std::get_if<Fence>(&message)) return on_fence(node, *fence);
   if (const auto* get = std::get_if<Get>(&message)) return on_get(node, *get);
   if (const auto* got = std::get_if<Got>(&message)) return on_got(node, *got);

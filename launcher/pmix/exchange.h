@@ -28,7 +28,7 @@ class Exchange {
  public:
   struct Answer {
     int node;
-    Message message;
+    PmixMessage message;
   };
   using Answers = std::vector<Answer>;
 
@@ -40,7 +40,7 @@ class Exchange {
   // node: whose server sent the message. Handles Fence, Get, Got, Publish, Lookup, Unpublish, Abort and Event; ignores
   // others. An Abort is only answered: the caller has to act on it. A request that names an unknown rank, or a rank of
   // another node as its own, gets an error or is ignored.
-  Answers handle(int node, const Message& message);
+  Answers handle(int node, const PmixMessage& message);
   // This learner has ended. If it failed, open fences with it end, and later ones fail at once, with kLostConnection.
   // Open Gets of its data end with kLostConnection, or kNotFound if it ended in order.
   Answers gone(int rank, bool failed);

@@ -79,7 +79,7 @@ void members(Found& m, JsonMembers& each) {
 
 namespace {
 
-// Names of Message's alternatives, in their order.
+// Names of PmixMessage's alternatives, in their order.
 constexpr const char* kTypes[] = {"job",   "part",  "lost",    "ready",  "failed",    "client",
                                   "fence", "abort", "publish", "lookup", "unpublish", "refused",
                                   "get",   "got",   "event",   "done",   "found"};
@@ -178,12 +178,12 @@ bool good(const Found& m) {
 
 }  // namespace
 
-std::string encode(const Message& message) {
+std::string encode(const PmixMessage& message) {
   return supervise::encode_typed(message, kTypes);
 }
 
-Result<Message> decode(const std::string& text) {
-  auto message = supervise::decode_typed<Message>(text, kTypes);
+Result<PmixMessage> decode(const std::string& text) {
+  auto message = supervise::decode_typed<PmixMessage>(text, kTypes);
   if (!message) return std::move(message).error().with_context("PMIx");
   if (!std::visit([](const auto& m) { return good(m); }, *message))
     return Error{Errc::kInvalid,

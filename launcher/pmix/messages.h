@@ -127,12 +127,12 @@ struct Found {
   std::vector<Entry> entries;
 };
 
-using Message = std::variant<Job, FencePart, Lost, Ready, Failed, Client, Fence, Abort, Publish, Lookup, Unpublish,
-                             Refused, Get, Got, Event, Done, Found>;
+using PmixMessage = std::variant<Job, FencePart, Lost, Ready, Failed, Client, Fence, Abort, Publish, Lookup, Unpublish,
+                                 Refused, Get, Got, Event, Done, Found>;
 
-std::string encode(const Message& message);
+std::string encode(const PmixMessage& message);
 // kInvalid for anything else than one known message within the bounds above.
-Result<Message> decode(const std::string& text);
+Result<PmixMessage> decode(const std::string& text);
 
 std::string to_base64(const std::string& bytes);
 Result<std::string> from_base64(const std::string& text);

@@ -171,7 +171,7 @@ bool Server::take(int64_t id, Pending* pending) {
   return true;
 }
 
-Status Server::handle(const Message& message) {
+Status Server::handle(const PmixMessage& message) {
   if (const auto* job = std::get_if<Job>(&message)) return register_job(*job);
   if (const auto* part = std::get_if<FencePart>(&message)) on_part(*part);
   if (const auto* done = std::get_if<Done>(&message)) on_done(*done);

@@ -20,7 +20,7 @@ namespace dl::pmix {
 class Server {
  public:
   // send: hands a message to dlrun; called from any thread, must not call this object.
-  explicit Server(std::function<void(const Message&)> send) : send_(std::move(send)) {}
+  explicit Server(std::function<void(const PmixMessage&)> send) : send_(std::move(send)) {}
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();
@@ -30,7 +30,7 @@ class Server {
   Status start(const std::string& folder, const std::string& node);
   // Handles a message of dlrun's. The first is Job, answered by Ready; if it fails (kInvalid, kIo), no learner can be
   // served. Others never fail.
-  Status handle(const Message& message);
+  Status handle(const PmixMessage& message);
 
   // The rest is for the upcalls. A question of libpmix's that dlrun has not answered yet.
   struct Pending {  // exactly one of the functions is set
@@ -41,7 +41,7 @@ class Server {
     std::string parts;  // data of a fence that have come so far
   };
   int64_t open(const Pending& pending);  // returns the number for the message to dlrun
-  void send(const Message& message) { send_(message); }
+  void send(const PmixMessage& message) { send_(message); }
   // Whether a process is a learner of this attempt.
   bool own_space(const pmix_proc_t& named) const;
   int rank_of(const pmix_proc_t& named) const;  // -1: none of them
@@ -58,7 +58,7 @@ class Server {
   void on_lost(const Lost& lost);
   void on_event(const Event& event);
 
-  std::function<void(const Message&)> send_;
+  std::function<void(const PmixMessage&)> send_;
   bool running_ = false;
   std::string folder_;
   Job job_;

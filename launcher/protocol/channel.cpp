@@ -53,7 +53,7 @@ void Channel::greet(supervise::Hello hello) {
   write_pending();
 }
 
-void Channel::send(const supervise::Message& message) {
+void Channel::send(const supervise::ControlMessage& message) {
   if (closed()) return;
   const std::string line = supervise::encode(message);
   if (!one_way_) said_.add(line);
@@ -87,7 +87,7 @@ void Channel::watch(pollfd* fds) const {
   fds[1] = {beats_.fd(), POLLIN, 0};
 }
 
-std::vector<supervise::Message> Channel::handle(const pollfd* fds) {
+std::vector<supervise::ControlMessage> Channel::handle(const pollfd* fds) {
   if (fds[1].revents != 0 && beats_.read(monotonic_ms(), session_ ? session_->link : uint16_t{0}) &&
       state_ == State::kOpen)
     lose(/*by_end=*/false);
@@ -101,8 +101,8 @@ std::vector<supervise::Message> Channel::handle(const pollfd* fds) {
   return {};
 }
 
-std::vector<supervise::Message> Channel::receive() {
-  std::vector<supervise::Message> messages;
+std::vector<supervise::ControlMessage> Channel::receive() {
+  std::vector<supervise::ControlMessage> messages;
   char buffer[65536];
   while (fd_) {
     ssize_t n = ::recv(fd_.get(), buffer, sizeof buffer, 0);
@@ -129,7 +129,7 @@ std::vector<supervise::Message> Channel::receive() {
 }
 
 // Handles a received line. False if the other side cannot be dlrun.
-bool Channel::take(const std::string& line, std::vector<supervise::Message>* messages) {
+bool Channel::take(const std::string& line, std::vector<supervise::ControlMessage>* messages) {
   auto message = supervise::decode(line);
   if (state_ == State::kResuming) {
     const auto* answer = message ? std::get_if<supervise::Resumed>(&*message) : nullptr;

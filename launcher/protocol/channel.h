@@ -35,13 +35,13 @@ class Channel {
 
   // Sends Hello, which must be the first message.
   void greet(supervise::Hello hello);
-  void send(const supervise::Message& message);  // kept and sent later while the connection is broken
+  void send(const supervise::ControlMessage& message);  // kept and sent later while the connection is broken
 
   // What to poll() for: the connection, and the socket of the heartbeats. A descriptor may be -1, which poll() ignores.
   static constexpr int kWatched = 2;
   void watch(pollfd* fds) const;
   // To be called after poll() with its results: reads and writes. Returns the messages that have come.
-  std::vector<supervise::Message> handle(const pollfd* fds);
+  std::vector<supervise::ControlMessage> handle(const pollfd* fds);
   // Does what is due: pings, heartbeats, new tries to connect, and the end of the agent's time without dlrun
   // (kAgentLeaseMs). Call it at least each 100 ms.
   void tick();
@@ -68,8 +68,8 @@ class Channel {
   };
 
   void write_pending();
-  std::vector<supervise::Message> receive();
-  bool take(const std::string& line, std::vector<supervise::Message>* messages);
+  std::vector<supervise::ControlMessage> receive();
+  bool take(const std::string& line, std::vector<supervise::ControlMessage>* messages);
   void ping();
   void look_at_acknowledgements(int64_t now_ms);
   bool anxious(int64_t now_ms) const;

@@ -152,7 +152,7 @@ void members(StatusQuery& /*message*/, JsonMembers& /*each*/) {}
 
 namespace {
 
-// Names of Message's alternatives, in their order.
+// Names of ControlMessage's alternatives, in their order.
 constexpr const char* kTypes[] = {"hello",          "started", "step_report", "progress", "notice",       "exited",
                                   "start",          "request", "decide",      "withdraw", "signal",       "kill",
                                   "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
@@ -160,12 +160,12 @@ constexpr const char* kTypes[] = {"hello",          "started", "step_report", "p
                                   "open_session",   "resume",  "resumed",     "pmix",     "log_lost",     "log_size"};
 }  // namespace
 
-std::string encode(const Message& message) {
+std::string encode(const ControlMessage& message) {
   return encode_typed(message, kTypes) + "\n";
 }
 
-Result<Message> decode(const std::string& line) {
-  return decode_typed<Message>(line, kTypes);
+Result<ControlMessage> decode(const std::string& line) {
+  return decode_typed<ControlMessage>(line, kTypes);
 }
 
 Result<std::vector<std::string>> LineSplitter::feed(const char* data, size_t size) {

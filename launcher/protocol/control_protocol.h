@@ -215,15 +215,15 @@ struct JobStatus {    // answer to StatusQuery
   std::vector<LearnerStatus> learners;
 };
 
-using Message =
+using ControlMessage =
     std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
                  Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again, GpuUse, WhoConnects,
                  Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
-std::string encode(const Message& message);
+std::string encode(const ControlMessage& message);
 // kInvalid for anything else than one known message (kUnsupported: a type of another version).
-Result<Message> decode(const std::string& line);
+Result<ControlMessage> decode(const std::string& line);
 
 // Splits a stream into lines. feed() gives the complete lines; kInvalid when one grows beyond the limit.
 class LineSplitter {

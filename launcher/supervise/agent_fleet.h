@@ -66,7 +66,7 @@ class AgentFleet {
   std::optional<int> rank_of(ConnectionId id) const;
   bool has(int rank) const { return agent(rank).connection != 0; }
   void heard(int rank, int64_t now_ms) { agent(rank).heard_ms = now_ms; }
-  void tell(int rank, const Message& message) { connections_->send(agent(rank).connection, message); }
+  void tell(int rank, const ControlMessage& message) { connections_->send(agent(rank).connection, message); }
   void tell_line(int rank, const std::string& line) { connections_->send_line(agent(rank).connection, line); }
   void tell_all(const std::string& line, const Learners& learners);
   // Closes the connection and the session of an agent, which then ends. Its datagrams are not answered any more.

@@ -21,7 +21,7 @@ class Connections {
   Connections& operator=(const Connections&) = delete;
 
   // Sends a message. An unknown id is ignored: that connection was closed a moment ago.
-  void send(ConnectionId id, const Message& message) { send_line(id, encode(message)); }
+  void send(ConnectionId id, const ControlMessage& message) { send_line(id, encode(message)); }
   // The same for a text from encode(), which saves work if many get the same message.
   virtual void send_line(ConnectionId id, const std::string& line) = 0;
   // Sends a ping, which also acknowledges what has come.

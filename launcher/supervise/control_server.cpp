@@ -142,7 +142,7 @@ void ControlServer::receive(Connection* connection, const char* data, size_t siz
 }
 
 bool ControlServer::handle_line(Connection* connection, const std::string& line) {
-  Result<Message> message = decode(line);
+  Result<ControlMessage> message = decode(line);
   if (connection->known) {
     if (!note_arrival(connection, message)) return false;
     // A message that this version does not know, perhaps of a newer one, is ignored.

@@ -29,7 +29,7 @@ class ControlServer final : public Connections {
  public:
   struct Handlers {
     std::function<void(ConnectionId, const Hello&)> on_hello;             // the secret was right
-    std::function<void(ConnectionId, const Message&)> on_message;         // after that
+    std::function<void(ConnectionId, const ControlMessage&)> on_message;  // after that
     std::function<void(ConnectionId, const std::string& why)> on_closed;  // by the other side, or after malformed data
     // Instead of on_closed if there is a session: verdict() tells what it means, and may change. The id stays until
     // close().
@@ -70,7 +70,7 @@ class ControlServer final : public Connections {
  private:
   friend struct Connection;
   bool resume(Connection* connection, const Resume& resume);
-  bool note_arrival(Connection* connection, const Result<Message>& message);
+  bool note_arrival(Connection* connection, const Result<ControlMessage>& message);
   void heard_beat(const HeardBeat& heard, const BeatPeer& from);
   void beat_refused(const BeatPeer& to);
   void write(Connection* connection, std::string data);

@@ -43,7 +43,7 @@ bool ControlServer::resume(Connection* connection, const Resume& resume) {
 }
 
 // Counts the messages that have arrived. Returns false if it closed the connection because of an invalid ping.
-bool ControlServer::note_arrival(Connection* connection, const Result<Message>& message) {
+bool ControlServer::note_arrival(Connection* connection, const Result<ControlMessage>& message) {
   auto session = sessions_.find(connection->id);
   if (session == sessions_.end()) return true;
   const Ping* ping = message ? std::get_if<Ping>(&*message) : nullptr;

@@ -102,7 +102,7 @@ Status Supervisor::open_control() {
   DL_TRY_ASSIGN(secret_, make_secret());
   ControlServer::Handlers handlers;
   handlers.on_hello = [this](ConnectionId id, const Hello& hello) { on_hello(id, hello); };
-  handlers.on_message = [this](ConnectionId id, const Message& message) { on_message(id, message); };
+  handlers.on_message = [this](ConnectionId id, const ControlMessage& message) { on_message(id, message); };
   handlers.on_closed = handlers.on_broken = [this](ConnectionId id, const std::string& why) { on_broken(id, why); };
   handlers.on_resumed = [this](ConnectionId id) { on_resumed(id); };
   handlers.on_refused = [this](ConnectionId id) {
@@ -246,7 +246,7 @@ JobStatus Supervisor::status() const {
   return status;
 }
 
-void Supervisor::answer_ctl(ConnectionId id, const Message& message) {
+void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
   if (std::holds_alternative<StatusQuery>(message)) {
     server_->send(id, status());
   } else if (const auto* pause = std::get_if<Pause>(&message)) {

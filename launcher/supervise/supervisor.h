@@ -93,7 +93,7 @@ class Supervisor {
   Status open_control();
   void watch_signals();
   void tick();
-  void answer_ctl(ConnectionId id, const Message& message);
+  void answer_ctl(ConnectionId id, const ControlMessage& message);
   JobStatus status() const;
   std::string name() const;
   void say(const std::string& line) const;
@@ -115,7 +115,7 @@ class Supervisor {
   void start_cold();
   void agents_not_started(const std::string& why);
   void on_hello(ConnectionId id, const Hello& hello);
-  void on_message(ConnectionId id, const Message& message);
+  void on_message(ConnectionId id, const ControlMessage& message);
   void on_started(int rank, const Started& started);
   void on_progress(int rank, const Progress& progress);
   void on_exited(int rank, const Exited& exited);

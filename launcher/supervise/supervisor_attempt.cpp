@@ -191,7 +191,7 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   }
 }
 
-void Supervisor::on_message(ConnectionId id, const Message& message) {
+void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
   if (const auto known = agents_->rank_of(id)) {
     const int rank = *known;
     agents_->heard(rank, awake_ms());

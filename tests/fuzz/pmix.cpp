@@ -27,7 +27,7 @@ int node_of(int rank) {
   return rank / 2;
 }
 
-std::optional<Message> read(const std::string& text) {
+std::optional<PmixMessage> read(const std::string& text) {
   auto message = decode(text);
   if (!message) {
     must(!message.error().text.empty(), "an error has a sentence");
@@ -41,12 +41,12 @@ std::optional<Message> read(const std::string& text) {
 
 struct Question {
   int node;
-  Message message;
+  PmixMessage message;
 };
 
 class Conversation {
  public:
-  void say(int node, Message message) {
+  void say(int node, PmixMessage message) {
     // Numbers of our own, so that each question is known by its number; a Got's is the sender's word.
     const int64_t id = next_++;
     std::visit([this, node, id](auto& m) { number(node, id, &m); }, message);
@@ -76,16 +76,16 @@ class Conversation {
 
   // Takes the question that this answers, which is one of `Kinds`.
   template <typename... Kinds>
-  Message answered(int node, int64_t id, bool last = true) {
+  PmixMessage answered(int node, int64_t id, bool last = true) {
     const auto open = open_.find(id);
     must(open != open_.end() && open->second.node == node, "only what was asked is answered, once, to who asked");
-    Message question = open->second.message;
+    PmixMessage question = open->second.message;
     must((std::holds_alternative<Kinds>(question) || ...), "an answer is of its question's kind");
     if (last) open_.erase(open);
     return question;
   }
 
-  void answers(const Exchange::Answers& all, const Message* said, int from) {
+  void answers(const Exchange::Answers& all, const PmixMessage* said, int from) {
     for (const auto& [node, message] : all) {
       must(node >= 0 && node < kNodes, "an answer goes to a node of the job");
       must(static_cast<bool>(decode(encode(message))), "an answer can be read");
@@ -109,7 +109,7 @@ class Conversation {
     bounded();
   }
 
-  void store(int node, const Message& question, int status) {
+  void store(int node, const PmixMessage& question, int status) {
     if (status != kSuccess) return;
     if (const auto* publish = std::get_if<Publish>(&question)) {
       must(publish->rank < kLearners && node_of(publish->rank) == node, "nobody publishes for others");

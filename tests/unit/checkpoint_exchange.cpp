@@ -70,7 +70,7 @@ std::vector<unsigned char> noise(size_t size, unsigned seed) {
   return bytes;
 }
 
-bool same(const Message& message, const std::vector<unsigned char>& bytes) {
+bool same(const RankMessage& message, const std::vector<unsigned char>& bytes) {
   return message.bytes.size() == bytes.size() &&
          (bytes.empty() || std::memcmp(message.bytes.data(), bytes.data(), bytes.size()) == 0);
 }

@@ -11,25 +11,25 @@ namespace {
 const std::string kBytes("\0\x01\xff\n\"", 5);
 
 TEST(PmixMessagesTest, EveryMessageIsReadBack) {
-  const Message messages[] = {Job{"dl.1.1.x", 1, {"n1", "n2"}, {{0, 1}, {2}}},
-                              FencePart{1, {kBytes}},
-                              Lost{2, -1},
-                              Ready{"OpenPMIx 4.2.2", {{{"PMIX_RANK", "0"}, {"A", "b=c"}}}},
-                              Failed{"why"},
-                              Client{3, true},
-                              Fence{4, "fence", {0, 2}, {kBytes}},
-                              Abort{5, 1, 7, "on purpose"},
-                              Publish{6, 1, {{"k", {kBytes}, -1}}},
-                              Lookup{7, {"k"}, true},
-                              Unpublish{8, 1, {"k"}},
-                              Refused{1, "start more"},
-                              Get{9, 1},
-                              Got{10, -61, {kBytes}},
-                              Event{-1001, 1, 2, {kBytes}, 1},
-                              Done{11, -27},
-                              Found{12, 0, {{"k", {kBytes}, 2}}}};
-  static_assert(std::size(messages) == std::variant_size_v<Message>);
-  for (const Message& message : messages) {
+  const PmixMessage messages[] = {Job{"dl.1.1.x", 1, {"n1", "n2"}, {{0, 1}, {2}}},
+                                  FencePart{1, {kBytes}},
+                                  Lost{2, -1},
+                                  Ready{"OpenPMIx 4.2.2", {{{"PMIX_RANK", "0"}, {"A", "b=c"}}}},
+                                  Failed{"why"},
+                                  Client{3, true},
+                                  Fence{4, "fence", {0, 2}, {kBytes}},
+                                  Abort{5, 1, 7, "on purpose"},
+                                  Publish{6, 1, {{"k", {kBytes}, -1}}},
+                                  Lookup{7, {"k"}, true},
+                                  Unpublish{8, 1, {"k"}},
+                                  Refused{1, "start more"},
+                                  Get{9, 1},
+                                  Got{10, -61, {kBytes}},
+                                  Event{-1001, 1, 2, {kBytes}, 1},
+                                  Done{11, -27},
+                                  Found{12, 0, {{"k", {kBytes}, 2}}}};
+  static_assert(std::size(messages) == std::variant_size_v<PmixMessage>);
+  for (const PmixMessage& message : messages) {
     const std::string text = encode(message);
     auto read = decode(text);
     ASSERT_TRUE(read) << text << ": " << read.error().text;

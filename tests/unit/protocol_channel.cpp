@@ -22,8 +22,8 @@ namespace dl::agent {
 namespace {
 
 using supervise::ConnectionId;
+using supervise::ControlMessage;
 using supervise::ControlServer;
-using supervise::Message;
 using supervise::Notice;
 using supervise::Signal;
 using supervise::Verdict;
@@ -101,7 +101,7 @@ class ChannelTest : public ::testing::Test {
                                   connection = id;
                                   if (hello.sessions && offer) server->open_session(id);
                                 },
-                                [this](ConnectionId, const Message& message) {
+                                [this](ConnectionId, const ControlMessage& message) {
                                   if (const auto* notice = std::get_if<Notice>(&message))
                                     at_dlrun.push_back(notice->signal);
                                 },
@@ -142,7 +142,7 @@ class ChannelTest : public ::testing::Test {
     pollfd fds[Channel::kWatched];
     channel->watch(fds);
     ::poll(fds, Channel::kWatched, 1);
-    for (const Message& message : channel->handle(fds))
+    for (const ControlMessage& message : channel->handle(fds))
       if (const auto* signal = std::get_if<Signal>(&message)) at_agent.push_back(signal->signal);
     channel->tick();
   }

@@ -26,7 +26,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   JobStatus status;
   status.job = "12";
   status.learners = {{0, "n1", 42, "PROCESSING", 5, 4, 100, "slow"}};
-  const Message messages[] = {
+  const ControlMessage messages[] = {
       Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 4712, 4713, {4714}, 42, false, true, "why"},
       Started{7},
       StepReport{1, true, 2, 3},
@@ -57,8 +57,8 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
       OpenSession{1, "ab", "cd", 4711},
       Resume{1, "ab", 5, 2},
       Resumed{"cd", 6, 3}};
-  static_assert(std::size(messages) == std::variant_size_v<Message>);
-  for (const Message& message : messages) {
+  static_assert(std::size(messages) == std::variant_size_v<ControlMessage>);
+  for (const ControlMessage& message : messages) {
     std::string line = encode(message);
     ASSERT_EQ(line.find('\n'), line.size() - 1);
     auto read = decode(line);

@@ -34,7 +34,7 @@ class FakeConnections : public Connections {
   int64_t answered_ms(ConnectionId /*id*/) const override { return answered; }
 
   // Whether the newest line to `id` is this message.
-  bool last_was(ConnectionId id, const Message& message) const {
+  bool last_was(ConnectionId id, const ControlMessage& message) const {
     const auto lines = said.find(id);
     return lines != said.end() && !lines->second.empty() && lines->second.back() == encode(message);
   }

@@ -29,7 +29,7 @@ class PmixServersTest : public testing::Test {
     learners_.resize(4);
     servers_.open(plan_, "dl.7.1.secret");
   }
-  PmixServers::News hear(ConnectionId id, const pmix::Message& message) {
+  PmixServers::News hear(ConnectionId id, const pmix::PmixMessage& message) {
     return servers_.heard(id, pmix::encode(message), now());
   }
   PmixServers::Now now() const { return {ms_, phase_, learners_}; }

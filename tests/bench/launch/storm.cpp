@@ -99,7 +99,7 @@ class Storm {
     ::epoll_ctl(epoll_, how, agents_[static_cast<size_t>(rank)].fd, &event);
   }
 
-  void send(int rank, const Message& message) const {
+  void send(int rank, const ControlMessage& message) const {
     const std::string line = encode(message);
     const ssize_t n = ::send(agents_[static_cast<size_t>(rank)].fd, line.data(), line.size(), MSG_NOSIGNAL);
     if (n != static_cast<ssize_t>(line.size()) && errno != EPIPE && errno != ECONNRESET) fail("send");

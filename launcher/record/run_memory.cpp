@@ -10,7 +10,7 @@ namespace dl::record {
 namespace {
 
 auto all_of(const RunMemory& m) {
-  return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.lost, m.excluded, m.fence_unix_ms, m.store,
+  return std::tie(m.restarts, m.class_restarts, m.moved, m.left_out, m.lost, m.excluded, m.fence_unix_ms, m.store_host,
                   m.stop, m.decided);
 }
 auto all_of(const AcceptedStop& s) {
@@ -91,7 +91,7 @@ Json to_json(const RunMemory& memory) {
   if (!memory.lost.empty()) json["lost"] = memory.lost;
   if (!memory.excluded.empty()) json["excluded"] = memory.excluded;
   if (memory.fence_unix_ms != 0) json["fence_ms"] = memory.fence_unix_ms;
-  if (!memory.store.empty()) json["store"] = memory.store;
+  if (!memory.store_host.empty()) json["store_host"] = memory.store_host;
   if (memory.stop) json["stop"] = to_json(*memory.stop);
   if (!memory.decided.empty()) json["decided"] = memory.decided;
   return json;
@@ -113,7 +113,7 @@ Result<RunMemory> memory_from(const Json& json) {
   DL_TRY(take_names(json, "left_out", &memory.left_out));
   DL_TRY(take_names(json, "lost", &memory.lost));
   DL_TRY(take_text(json, "excluded", &memory.excluded));
-  DL_TRY(take_text(json, "store", &memory.store));
+  DL_TRY(take_text(json, "store_host", &memory.store_host));
   DL_TRY(take_text(json, "decided", &memory.decided));
   if (const Json* stop = json.find("stop"); stop != nullptr) {
     DL_TRY_ASSIGN(memory.stop, stop_from(*stop));

@@ -26,7 +26,7 @@ struct AcceptedStop {
 };
 bool operator==(const AcceptedStop& a, const AcceptedStop& b);
 
-// RunMemory::store
+// RunMemory::store_host
 constexpr char kStoreOfLearner0[] = "learner 0";
 constexpr char kStoreWithoutLibuv[] = "learner 0 without libuv";
 
@@ -38,7 +38,7 @@ struct RunMemory {
   std::vector<std::string> lost;              // nodes lost in the newest attempt that are not in left_out yet
   std::string excluded;                       // comma-separated nodes that the job must not get again, or empty
   int64_t fence_unix_ms = 0;                  // no learner may start earlier: old ones may still run on a lost node
-  std::string store;                          // who hosts torch.distributed's store in place of dlrun; empty: dlrun
+  std::string store_host;                     // who hosts torch.distributed's store in place of dlrun; empty: dlrun
   std::optional<AcceptedStop> stop;           // a stop that has not been carried out
   std::string decided;                        // what follows the newest attempt (supervise/succession.h); or empty
 };

@@ -36,7 +36,7 @@ void NodePool::use_store_without_libuv() {
   drop_launcher_store();
 }
 
-std::string NodePool::store() const {
+std::string NodePool::store_host() const {
   if (no_libuv_) return record::kStoreWithoutLibuv;
   return no_launcher_store_ ? record::kStoreOfLearner0 : "";
 }
@@ -91,9 +91,9 @@ std::vector<std::string> NodePool::suspects(const Attempt& attempt, bool without
 
 std::vector<std::string> NodePool::resume(const record::RunMemory& memory, int64_t now_ms, int64_t now_unix_ms) {
   fence_until_ms_ = now_ms + std::clamp<int64_t>(memory.fence_unix_ms - now_unix_ms, 0, kMostFenceMs);
-  if (memory.store == record::kStoreWithoutLibuv)
+  if (memory.store_host == record::kStoreWithoutLibuv)
     use_store_without_libuv();
-  else if (!memory.store.empty())
+  else if (!memory.store_host.empty())
     drop_launcher_store();
   if (!memory.left_out.empty() && without_) {
     auto rest = without_(memory.left_out, plan_);

@@ -35,7 +35,7 @@ class NodePool {
   void drop_launcher_store();
   // The same, and learners get USE_LIBUV=0: for a PyTorch without libuv.
   void use_store_without_libuv();
-  std::string store() const;  // the same for RunMemory::store
+  std::string store_host() const;  // for RunMemory::store_host
 
   // A new attempt begins: forgets which nodes the last one has lost.
   void begin_attempt() { lost_.clear(); }

@@ -30,7 +30,7 @@ Status Supervisor::open_stores() {
     if (Status opened = rendezvous_->open_store(endpoint_, &attempt_.facts); !opened) {
       say(fmt::format("learner 0 hosts the store: {}", opened.error().text));
       nodes_.drop_launcher_store();
-      remember([this](record::RunMemory* memory) { memory->store = nodes_.store(); });
+      remember([this](record::RunMemory* memory) { memory->store_host = nodes_.store_host(); });
     }
   }
   return plan().http_store ? rendezvous_->open_http_store(endpoint_, &attempt_.facts) : Status{};
@@ -50,7 +50,7 @@ bool Supervisor::needs_other_store(const FailureClass& its) const {
 
 void Supervisor::start_without_store() {
   nodes_.use_store_without_libuv();
-  remember([this](record::RunMemory* memory) { memory->store = nodes_.store(); });
+  remember([this](record::RunMemory* memory) { memory->store_host = nodes_.store_host(); });
   const std::string why = "this PyTorch has no libuv: learner 0 hosts the store";
   say(why + " (with USE_LIBUV=0 in the job's environment this second start is not needed)");
   start_attempt(why);

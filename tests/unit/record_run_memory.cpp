@@ -24,7 +24,7 @@ RunMemory full() {
   memory.lost = {"n5"};
   memory.excluded = "n2,n7";
   memory.fence_unix_ms = 1789000002750;
-  memory.store = kStoreWithoutLibuv;
+  memory.store_host = kStoreWithoutLibuv;
   memory.stop = AcceptedStop{"yield", "lent GPUs are taken back", 12, 1789000060000, true};
   memory.decided = "requeue";
   return memory;
@@ -52,7 +52,7 @@ TEST(RunMemoryTest, BadOnesAreRefused) {
   for (const char* text :
        {"1", "[]", R"({"restarts":"2"})", R"({"class_restarts":[1]})", R"({"class_restarts":{"port":"1"}})",
         R"({"left_out":"n1"})", R"({"left_out":[1]})", R"({"lost":"n1"})", R"({"excluded":3})", R"({"stop":"pause"})",
-        R"({"fence_ms":1.5})", R"({"store":1})", R"({"stop":{}})", R"({"stop":{"cause":1}})",
+        R"({"fence_ms":1.5})", R"({"store_host":1})", R"({"stop":{}})", R"({"stop":{"cause":1}})",
         R"({"stop":{"cause":"pause","hold":1}})", R"({"stop":{"cause":"pause","who":[]}})",
         R"({"stop":{"cause":"pause","signal":"9"}})", R"({"stop":{"cause":"pause","deadline_ms":"1"}})",
         R"({"decided":true})"})

@@ -123,21 +123,21 @@ TEST_F(NodePoolTest, ASuccessorHasTheStoreWhereItWas) {
   record::RunMemory memory;
   for (const bool left_out : {false, true}) {
     if (left_out) memory.left_out = {"n2"};
-    memory.store = "";
+    memory.store_host = "";
     NodePool ours(plan_on(there_), without());
-    EXPECT_EQ(ours.store(), "");
+    EXPECT_EQ(ours.store_host(), "");
     ours.resume(memory, 0, 0);
     EXPECT_TRUE(ours.plan().launcher_store);
     NodePool first(plan_on(there_), without());
     first.drop_launcher_store();
-    memory.store = first.store();
+    memory.store_host = first.store_host();
     NodePool second(plan_on(there_), without());
     second.resume(memory, 0, 0);
     EXPECT_FALSE(second.plan().launcher_store);
     EXPECT_EQ(second.plan().framework_environment.count("USE_LIBUV"), 0U);
-    EXPECT_EQ(second.store(), memory.store);
+    EXPECT_EQ(second.store_host(), memory.store_host);
     first.use_store_without_libuv();
-    memory.store = first.store();
+    memory.store_host = first.store_host();
     NodePool third(plan_on(there_), without());
     third.resume(memory, 0, 0);
     EXPECT_FALSE(third.plan().launcher_store);

@@ -134,7 +134,7 @@ Status Daemon::round() {
   const policy::Decision& decision = sizes.decision;
   stuck_.update(view, decision);
   const policy::Grace grace{view_options.grace_s, kill_wait_s_};
-  const std::vector<Action> actions = plan(view, *records, decision, grace, sizes.resizes);
+  const std::vector<Action> actions = needed_actions(view, *records, decision, grace, sizes.resizes);
   // Longer gates that were set earlier still stand for a while when fewer jobs wait.
   gate_s_ =
       std::max(longest_gate_s(actions, records->now_s), gate_s_ - std::max<int64_t>(0, records->now_s - gated_s_));

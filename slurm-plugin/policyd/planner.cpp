@@ -43,7 +43,7 @@ class Planner {
     for (const policy::Resize& resize : resizes) sizes_[resize.job] = learners_of(resize.parts);
   }
 
-  std::vector<Action> plan() {
+  std::vector<Action> actions() {
     // Running jobs get their tokens in this order: first those that give tokens back, because Slurm counts the tokens
     // at each message; then the others, oldest first, so that a job's tokens depend only on older jobs.
     std::vector<int> order;
@@ -433,9 +433,10 @@ const char* action_name(ActionKind kind) {
   return "?";
 }
 
-std::vector<Action> plan(const ClusterView& view, const observe::Records& records, const policy::Decision& decision,
-                         const policy::Grace& grace, const std::vector<policy::Resize>& resizes) {
-  return Planner(view, records, decision, grace, resizes).plan();
+std::vector<Action> needed_actions(const ClusterView& view, const observe::Records& records,
+                                   const policy::Decision& decision, const policy::Grace& grace,
+                                   const std::vector<policy::Resize>& resizes) {
+  return Planner(view, records, decision, grace, resizes).actions();
 }
 
 }  // namespace dl::policyd

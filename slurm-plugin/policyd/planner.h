@@ -60,8 +60,8 @@ struct Action {
 // `decision` is decide(view.state), and `resizes` those of decide_steadily() (resizing.h). The actions are to be
 // carried out in their order: first those that make room, then those that start jobs, then those that keep jobs
 // waiting, last those that can wait.
-std::vector<Action> plan(const observe::ClusterView& view, const observe::Records& records,
-                         const policy::Decision& decision, const policy::Grace& grace,
-                         const std::vector<policy::Resize>& resizes = {});
+std::vector<Action> needed_actions(const observe::ClusterView& view, const observe::Records& records,
+                                   const policy::Decision& decision, const policy::Grace& grace,
+                                   const std::vector<policy::Resize>& resizes = {});
 
 }  // namespace dl::policyd

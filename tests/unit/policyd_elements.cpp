@@ -127,7 +127,7 @@ std::vector<Action> plan_for(const Records& records, const policy::ClusterState&
   observe::ViewOptions options;
   options.gate_s = policy::kGateS;
   const auto view = observe::view_cluster(state, records, options);
-  return plan(view, records, policy::decide(view.state), {});
+  return needed_actions(view, records, policy::decide(view.state), {});
 }
 
 TEST(ElementsTest, OnlyAsManyBorrowAsAreLentTo) {

@@ -37,7 +37,7 @@ std::vector<Action> plan_at(const observe::Records& records, int64_t kill_wait_s
   const auto view = observe::view_cluster(site(), records, {});
   policy::Grace grace;
   grace.kill_wait_s = kill_wait_s;
-  return plan(view, records, policy::decide(view.state), grace);
+  return needed_actions(view, records, policy::decide(view.state), grace);
 }
 
 // What job 2 is to do; kCharge if nothing.

@@ -44,7 +44,7 @@ std::vector<Action> plan_for(const observe::Records& records) {
   observe::ViewOptions options;
   options.gate_s = policy::kLongestGateS;
   const auto view = observe::view_cluster(hundred_tenants(), records, options);
-  return plan(view, records, policy::decide(view.state), {});
+  return needed_actions(view, records, policy::decide(view.state), {});
 }
 
 // Claims wait for licences, which job_submit_dl gave them: only those that Slurm could start next need a rank.

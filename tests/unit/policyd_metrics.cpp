@@ -19,7 +19,8 @@ using policy::Charge;
 std::string metrics_of(const observe::Records& records) {
   const auto view = observe::view_cluster(testing::site(), records, {});
   Totals totals;
-  for (const Action& action : plan(view, records, policy::decide(view.state), {})) count_action(action.kind, &totals);
+  for (const Action& action : needed_actions(view, records, policy::decide(view.state), {}))
+    count_action(action.kind, &totals);
   return metrics_text(view, policy::decide(view.state), totals);
 }
 
@@ -88,7 +89,7 @@ TEST(MetricsTest, TellOfChangesThatFailedAndOfAConfigurationThatIsNotTheFiles) {
 TEST(ReportTest, SaysWhatWouldBeDoneAndWhy) {
   const auto records = claimed();
   const auto view = observe::view_cluster(testing::site(), records, {});
-  const auto actions = plan(view, records, policy::decide(view.state), {});
+  const auto actions = needed_actions(view, records, policy::decide(view.state), {});
   EXPECT_NE(as_text(actions).find("job 2: yield: yields 2 GPUs to job 3 of 'vision' within 120 s"), std::string::npos);
   EXPECT_EQ(as_text({}), "nothing to do\n");
   const auto json = nlohmann::json::parse(as_json(actions));

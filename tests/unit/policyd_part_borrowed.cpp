@@ -23,7 +23,7 @@ std::vector<Action> plan_for(const Records& records, const policy::ClusterState&
   const auto view = observe::view_cluster(state, records, {});
   const Status sound = policy::check(view.state);
   EXPECT_TRUE(sound) << sound.error().text;
-  return plan(view, records, policy::decide(view.state), {});
+  return needed_actions(view, records, policy::decide(view.state), {});
 }
 
 const Action* action_of(const std::vector<Action>& actions, int64_t job) {

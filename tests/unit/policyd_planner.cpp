@@ -30,7 +30,7 @@ std::vector<Action> plan_for(const Records& records, const policy::ClusterState&
   const auto view = observe::view_cluster(state, records, view_options());
   const Status sound = policy::check(view.state);
   EXPECT_TRUE(sound) << sound.error().text;
-  return plan(view, records, policy::decide(view.state), {});
+  return needed_actions(view, records, policy::decide(view.state), {});
 }
 
 const Action* action_of(const std::vector<Action>& actions, int64_t job) {
@@ -114,7 +114,7 @@ TEST(PlannerTest, RenewsTheGatesFarBackLessOften) {
   for (int64_t id = 2; id < 2 + 3000; ++id)
     add_pending(&records, id, label("vision", 3, Charge::kBorrowed)).begin_s = kNow - 1;
   const auto view = observe::view_cluster(site(), records, view_options());
-  const auto actions = plan(view, records, policy::decide(view.state), {});
+  const auto actions = needed_actions(view, records, policy::decide(view.state), {});
   ASSERT_EQ(actions.size(), 3000U) << as_text(actions);
   EXPECT_FALSE(action_of(actions, 2)->update.begin_s) << "it is next";
   EXPECT_EQ(action_of(actions, 3)->update.begin_s, kNow + policy::kGateS);
@@ -304,7 +304,7 @@ TEST(PlannerTest, AJobThatDoesNotUseItsGpusGivesItsTokensBackUntilItDoes) {
   options.lend_idle = true;
   const auto actions_now = [&] {
     const auto view = observe::view_cluster(site(), records, options);
-    return plan(view, records, policy::decide(view.state), {});
+    return needed_actions(view, records, policy::decide(view.state), {});
   };
   auto actions = actions_now();
   ASSERT_EQ(actions.size(), 1U);

@@ -24,7 +24,7 @@ struct Seen {
 Seen look(const observe::Records& records, const policy::ClusterState& state) {
   Seen seen;
   seen.view = observe::view_cluster(state, records, {});
-  seen.actions = plan(seen.view, records, policy::decide(seen.view.state), {});
+  seen.actions = needed_actions(seen.view, records, policy::decide(seen.view.state), {});
   return seen;
 }
 

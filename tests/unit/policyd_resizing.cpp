@@ -122,7 +122,7 @@ TEST(ResizeOrderTest, AJobThatDoesNotObeyKeepsTheSizeThatItHas) {
   its.size = policy::ChosenSize{4, kNow - 900};
   add_running(&records, 1, its, "n[1-2]", {1, 1});
   const ClusterView view = view_of(records, site(4));
-  const auto actions = plan(view, records, policy::decide(view.state), {60, 5});
+  const auto actions = needed_actions(view, records, policy::decide(view.state), {60, 5});
   ASSERT_EQ(actions.size(), 1U);
   EXPECT_EQ(actions[0].kind, ActionKind::kWithdraw);
   ASSERT_TRUE(actions[0].update.admin_comment);
@@ -190,7 +190,7 @@ class World {
     ASSERT_TRUE(sound) << sound.error().text;
     const policy::SteadySizes decided =
         sizes ? resizing_.decide(records_, &view, 120) : policy::SteadySizes{policy::decide(&view.state), {}};
-    const std::vector<Action> actions = plan(view, records_, decided.decision, {60, 5}, decided.resizes);
+    const std::vector<Action> actions = needed_actions(view, records_, decided.decision, {60, 5}, decided.resizes);
     plans_.push_back(as_text(actions));
     for (const Action& action : actions) carry_out(action);
     records_.now_s += 5;

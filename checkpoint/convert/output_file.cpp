@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kChunkBytes = uint64_t{8} << 20;
 
-// A part of a piece, which one worker reads at a time.
+// A part of a piece, which one thread reads at a time.
 struct Chunk {
   size_t piece;
   uint64_t at, bytes;
@@ -73,7 +73,7 @@ Status OutputFile::publish() {
 }
 
 Status copy_pieces(Io& io, const std::string& checkpoint, const Manifest& manifest, const std::vector<Piece>& pieces,
-                   size_t workers, const Sink& sink, const Meter& meter) {
+                   size_t threads, const Sink& sink, const Meter& meter) {
   std::vector<Chunk> chunks;
   uint64_t total = 0, done = 0;
   for (size_t p = 0; p < pieces.size(); ++p) {
@@ -82,18 +82,18 @@ Status copy_pieces(Io& io, const std::string& checkpoint, const Manifest& manife
     for (uint64_t at = 0; at < bytes; at += step) chunks.push_back(Chunk{p, at, std::min(step, bytes - at)});
     total += bytes;
   }
-  workers = std::max<size_t>(1, std::min(workers, chunks.size()));
+  threads = std::max<size_t>(1, std::min(threads, chunks.size()));
   std::vector<TensorStream> streams;
-  streams.reserve(workers);
-  for (size_t w = 0; w < workers; ++w) streams.emplace_back(io, checkpoint, manifest);
-  std::vector<std::vector<unsigned char>> buffers(workers);
+  streams.reserve(threads);
+  for (size_t i = 0; i < threads; ++i) streams.emplace_back(io, checkpoint, manifest);
+  std::vector<std::vector<unsigned char>> buffers(threads);
   std::mutex mutex;
-  return for_each_parallel(chunks.size(), workers, [&](size_t index, size_t worker) -> Status {
+  return for_each_parallel(chunks.size(), threads, [&](size_t index, size_t thread) -> Status {
     const Chunk& chunk = chunks[index];
     const Piece& piece = pieces[chunk.piece];
-    std::vector<unsigned char>& buffer = buffers[worker];
+    std::vector<unsigned char>& buffer = buffers[thread];
     if (buffer.size() < chunk.bytes) buffer.resize(chunk.bytes);
-    DL_TRY(streams[worker].read(*piece.tensor, chunk.at, chunk.bytes, buffer.data()));
+    DL_TRY(streams[thread].read(*piece.tensor, chunk.at, chunk.bytes, buffer.data()));
     DL_TRY(sink(buffer.data(), chunk.bytes, piece.at + chunk.at));
     const std::lock_guard<std::mutex> lock(mutex);
     done += chunk.bytes;

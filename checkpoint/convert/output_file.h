@@ -48,14 +48,14 @@ struct Piece {
   const TensorRecord* tensor = nullptr;
   uint64_t at = 0;
 };
-// Receives bytes and their offset. With several workers it is called from several threads at once; with one worker the
-// offsets rise.
+// Receives bytes and their offset. If copy_pieces() has several threads, they call it at the same time; if it has one,
+// the offsets rise.
 using Sink = std::function<Status(const void* bytes, size_t size, uint64_t at)>;
 // Called with the number of bytes done and in total, by one thread at a time.
 using Meter = std::function<void(uint64_t done, uint64_t total)>;
 
 // Reads and verifies the pieces and passes them to the sink.
 Status copy_pieces(Io& io, const std::string& checkpoint, const Manifest& manifest, const std::vector<Piece>& pieces,
-                   size_t workers, const Sink& sink, const Meter& meter);
+                   size_t threads, const Sink& sink, const Meter& meter);
 
 }  // namespace dl::ckpt

@@ -9,11 +9,11 @@
 
 namespace dl::ckpt {
 
-// Calls work(index, worker) for each index below `count`, in rising order, in `workers` threads (including the calling
-// one). The first error stops it and is returned.
-Status for_each_parallel(size_t count, size_t workers, const std::function<Status(size_t, size_t)>& work);
+// Calls work(index, thread) for each index below `count`, in rising order, in `threads` threads (including the calling
+// one), which are numbered from 0. The first error stops it and is returned.
+Status for_each_parallel(size_t count, size_t threads, const std::function<Status(size_t, size_t)>& work);
 // The number of threads that are worth starting on this machine for reading and checking: the cores that this process
 // may use, at most 16.
-size_t worker_count();
+size_t useful_threads();
 
 }  // namespace dl::ckpt

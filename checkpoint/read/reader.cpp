@@ -125,12 +125,12 @@ Status Reader::pick_of(const std::vector<CheckpointName>& candidates, std::optio
 Status Reader::load(const TensorRecord& tensor, const Box& box, void* out) {
   const std::vector<Part> parts = parts_of(box, tensor.dtype->size);
   if (parts.size() == 1) return explained(picked_->stream->read_box(tensor, box, out));
-  const size_t workers = std::min(worker_count(), parts.size());
+  const size_t threads = std::min(useful_threads(), parts.size());
   std::vector<TensorStream> streams;
-  streams.reserve(workers);
-  for (size_t w = 0; w < workers; ++w) streams.emplace_back(*io_, picked_->path, picked_->manifest);
-  return explained(for_each_parallel(parts.size(), workers, [&](size_t index, size_t worker) {
-    return streams[worker].read_box(tensor, parts[index].box, static_cast<unsigned char*>(out) + parts[index].at);
+  streams.reserve(threads);
+  for (size_t i = 0; i < threads; ++i) streams.emplace_back(*io_, picked_->path, picked_->manifest);
+  return explained(for_each_parallel(parts.size(), threads, [&](size_t index, size_t thread) {
+    return streams[thread].read_box(tensor, parts[index].box, static_cast<unsigned char*>(out) + parts[index].at);
   }));
 }
 

@@ -56,7 +56,7 @@ Result<Memory> allocate(uint64_t size) {
 void fill(unsigned char* data, uint64_t size) {
   constexpr uint64_t kPart = uint64_t{4} << 20;
   const uint64_t seed = random_u64();
-  ignore(for_each_parallel((size + kPart - 1) / kPart, worker_count(),
+  ignore(for_each_parallel((size + kPart - 1) / kPart, useful_threads(),
                            [&](size_t index, size_t) -> Status {
                              uint64_t state = seed + index * 0x9E3779B97F4A7C15U;
                              const uint64_t end = std::min(size, (index + 1) * kPart);

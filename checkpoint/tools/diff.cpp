@@ -181,7 +181,7 @@ Status compare_tensors(const Side& a, const Side& b, std::vector<Row>* rows) {
     std::vector<unsigned char> bytes_a, bytes_b;
   };
   std::vector<Comparer> comparers;
-  const size_t count = std::max<size_t>(1, std::min(worker_count(), chunks.size()));
+  const size_t count = std::max<size_t>(1, std::min(useful_threads(), chunks.size()));
   comparers.reserve(count);
   for (size_t i = 0; i < count; ++i)
     comparers.push_back(Comparer{TensorStream(posix_io(), a.checkpoint, a.manifest),

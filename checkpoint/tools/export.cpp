@@ -50,7 +50,7 @@ Status write_pieces(const Export& job, const std::string& head, uint64_t size, c
   const Sink sink = [&](const void* bytes, size_t count, uint64_t at) {
     return out->file().write_all(bytes, count, at);
   };
-  DL_TRY(copy_pieces(posix_io(), job.checkpoint, job.manifest, pieces, worker_count(), sink,
+  DL_TRY(copy_pieces(posix_io(), job.checkpoint, job.manifest, pieces, useful_threads(), sink,
                      [&](uint64_t done, uint64_t total) { bar.update(done, total); }));
   return out->sync();
 }
@@ -161,7 +161,7 @@ Status export_torch(const Options& options, Export* job) {
   const auto feed = [&](int fd) -> Status {
     DL_TRY(write_fd(fd, head.data(), head.size()));
     ProgressBar bar(options.torch);
-    // with one worker, because a pipe needs the bytes in order
+    // with one thread, because a pipe needs the bytes in order
     return copy_pieces(
         posix_io(), job->checkpoint, job->manifest, pieces, 1,
         [&](const void* bytes, size_t count, uint64_t) { return write_fd(fd, bytes, count); },

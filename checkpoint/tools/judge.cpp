@@ -127,7 +127,7 @@ void read_all_blocks(Io& io, const std::string& checkpoint, const std::vector<bo
     add_tasks(f, *file.blocks, &tasks);
     total += file.size;
   }
-  const size_t readers = std::max(kLeastReaders, worker_count());
+  const size_t readers = std::max(kLeastReaders, useful_threads());
   std::vector<OpenFile> open(readers);
   std::mutex mutex;
   const auto outcome = for_each_parallel(tasks.size(), readers, [&](size_t index, size_t reader) -> Status {
@@ -236,7 +236,7 @@ Result<std::vector<NonFiniteTensor>> find_non_finite(Io& io, const std::string& 
     counts[index].infinite += found.infinite;
     return {};
   };
-  DL_TRY(copy_pieces(io, checkpoint, manifest, pieces, worker_count(), sink, meter));
+  DL_TRY(copy_pieces(io, checkpoint, manifest, pieces, useful_threads(), sink, meter));
   std::vector<NonFiniteTensor> found;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i].nan + counts[i].infinite == 0) continue;

@@ -63,9 +63,9 @@ Result<RawTime> raw_read(const std::string& path, uint64_t size, size_t depth) {
   for (AlignedBuffer& buffer : buffers) std::memset(buffer.at_least(kRawChunk), 1, kRawChunk);
   const auto begin = Clock::now();
   DL_TRY_ASSIGN(const UniqueFd fd, open_direct(path, O_RDONLY, &time));
-  DL_TRY(for_each_parallel(size / kRawChunk, depth, [&](size_t index, size_t worker) -> Status {
+  DL_TRY(for_each_parallel(size / kRawChunk, depth, [&](size_t index, size_t thread) -> Status {
     const ssize_t n =
-        ::pread(fd.get(), buffers[worker].at_least(kRawChunk), kRawChunk, static_cast<off_t>(index * kRawChunk));
+        ::pread(fd.get(), buffers[thread].at_least(kRawChunk), kRawChunk, static_cast<off_t>(index * kRawChunk));
     if (n != static_cast<ssize_t>(kRawChunk)) return errno_error("read " + path, n < 0 ? errno : EIO);
     return {};
   }));

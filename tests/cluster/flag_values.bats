@@ -100,7 +100,7 @@ END
     [ "$(output_of "$job")" = "tier ${row%:*}" ]
   done
   submit --dl-learners=1 --dl-tier=borrow --wrap true
-  assert_contains "$(said)" 'without --dl-checkpoint all progress is lost when the borrowed GPUs are reclaimed'
+  assert_contains "$(said)" 'without --dl-checkpoint all progress is lost when the borrowed GPUs are taken back'
 }
 
 @test "bad values are refused by sbatch with flag, value and what is allowed, and no job is made" {

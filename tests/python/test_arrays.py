@@ -9,6 +9,7 @@ import numpy as np
 
 import dlckpt
 from dlckpt import context, dtypes, errors
+from dlckpt.lease import Lease
 
 
 class Functions(support.Case):
@@ -64,13 +65,17 @@ class Functions(support.Case):
 
     def test_a_lease_keeps_a_second_one_out_until_it_is_released(self):
         os.mkdir(self.dir)
-        with dlckpt.Lease(self.dir, "job 1", "1") as lease:
+        with Lease(self.dir, "job 1", "1") as lease:
             self.assertTrue(lease.token)
             lease.renew()
             with self.assertRaises(dlckpt.BusyError) as caught:
-                dlckpt.Lease(self.dir, "job 2", "2")
+                Lease(self.dir, "job 2", "2")
             self.assertIn("job 1", str(caught.exception))
-        dlckpt.Lease(self.dir, "job 2", "2").release()
+        Lease(self.dir, "job 2", "2").release()
+
+    def test_the_lease_is_no_part_of_the_interface(self):
+        self.assertNotIn("Lease", dlckpt.__all__)
+        self.assertFalse(hasattr(dlckpt, "Lease"))
 
     def test_a_missing_library_is_named(self):
         code, _, err = support.one("shards.py", self.dir, "write", DLCKPT_LIBRARY="/nowhere/libdlckpt.so.1")

@@ -19,7 +19,7 @@ import importlib
 from typing import Any
 
 from .batch import Batch, find_batch
-from .context import Context, Lease, SaveStats
+from .context import Context, SaveStats
 from .errors import (BusyError, CorruptError, DeniedError, Error, InternalError, InvalidError, IoError, LibraryError,
                      InFlightError, MismatchError, NoMemoryError, NoSpaceError, NotFoundError, StateError, WaitTimeoutError)
 from .job import EXIT_NOT_SAVED, EXIT_SAVED, Job, attach
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "attach", "Job", "open", "Checkpoint", "Loaded", "TensorInfo", "Batch", "find_batch", "GlobalBatches", "NoiseScale", "Shard", "PerRank", "Context", "Lease", "SaveStats", "World", "find_world", "split_evenly",
+    "attach", "Job", "open", "Checkpoint", "Loaded", "TensorInfo", "Batch", "find_batch", "GlobalBatches", "NoiseScale", "Shard", "PerRank", "Context", "SaveStats", "World", "find_world", "split_evenly",
     "set_log", "version", "EXIT_SAVED", "EXIT_NOT_SAVED",
     "Error", "BusyError", "CorruptError", "DeniedError", "InFlightError", "InternalError", "InvalidError", "IoError", "LibraryError",
     "MismatchError", "NoMemoryError", "NoSpaceError", "NotFoundError", "StateError", "WaitTimeoutError",

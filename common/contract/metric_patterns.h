@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions that find metrics in what learners print (--dl-metrics, and patterns of a catalogue entry), as FfDL has
-// them: regular expressions in which %{FLOAT} and other macros stand for what is tedious to write. Only their form is
-// looked at here, since Slurm's daemons read them, too; launcher/metrics/log_patterns.h compiles and matches them.
-// Pure.
+// Expressions that find metrics in what learners print (--dl-metrics, and patterns of a catalogue entry). They are
+// regular expressions with macros such as %{FLOAT}, as in FfDL. Only their form is checked here, since Slurm's daemons
+// read them, too; launcher/metrics/log_patterns.h compiles and matches them. Pure.
 //
 //   loss %{FLOAT:loss} at step %{INT:step}
 //   validation: (?<val_accuracy>%{FLOAT}) || perplexity=%{FLOAT:ppl}

@@ -9,7 +9,7 @@ namespace dl::metrics {
 
 // Uses the processor's instruction for it, if it has one.
 uint32_t crc32c(std::string_view data);
-// The same without it; for tests.
+// The same without that instruction; for tests.
 uint32_t crc32c_by_table(std::string_view data);
 
 }  // namespace dl::metrics

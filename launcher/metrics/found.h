@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value that a source of metrics gives, with its name, time and train step as far as the source knows them. Pure.
+// A value that was found in a log or another source of metrics, with its name, its time and its train step, as far as
+// the source has them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct Found {
   double value = 0;
   int64_t step = kNoStep;  // as the source says; kNoStep: it does not
   int64_t time_ms = 0;     // 0: now
-  bool surely = true;      // the source names the train step; else it was counted from batches and epochs
+  bool surely = true;      // true: the source names the train step; false: it was counted from batches and epochs
 };
 
 // Changes ASCII letters only, since the lower case of other letters depends on the locale.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metrics in lines that the user has described by expressions (common/contract/metric_patterns.h).
 //
-// Named parts are values: "loss" is train/loss, "val_loss" validate/loss. "step" and "iteration" are the train step.
-// An expression of a user's can take longer than the universe lasts; here it gets a number of steps from each place of
-// a line at which it may begin, and one that has used them up in many lines is not tried again, which a note says.
+// The named parts of an expression are values: "loss" is train/loss, "val_loss" validate/loss. "step" and "iteration"
+// are the train step.
+//
+// Matching some expressions takes practically forever. So matching stops after kMostSteps steps at each place of a
+// line, and an expression that was stopped in kMostGivenUp lines is not used any more; a note says so.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +34,8 @@ class LogPatterns {
   // ...".
   Status add(const std::string& pattern);
   bool empty() const { return patterns_.empty(); }
-  // Adds what the line tells; an expression may match several times. True if one matched. An expression that is given
-  // up is told once, in *note.
+  // Adds the values in a line; an expression may match several times. Returns whether any matched. If an expression is
+  // not used any more from now on, *note is set to a sentence that says so.
   bool read(std::string_view line, std::vector<Found>* found, std::string* note);
 
  private:

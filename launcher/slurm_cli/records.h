@@ -8,8 +8,8 @@
 // A record is one line of words. A word KEY=VALUE begins a value if its key is one that Slurm could have: an upper-case
 // letter, then letters, digits, '_', ':' and '/'. Any other word belongs to the value before it, with one blank between
 // them, so that a reason may contain blanks, and words such as "sda=failed". A key is the text up to the first '=', so
-// that a value may contain others: "CfgTRES=cpu=4,mem=1G". Of a key that occurs twice the first counts, since the texts
-// that admins write are behind what Slurm says itself.
+// that a value may contain others: "CfgTRES=cpu=4,mem=1G". If a key occurs twice, the first one counts: texts that
+// admins write come after what Slurm says itself.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a dlrun that takes the place of one that died (launcher/guard) has to know of that one to do what it had begun
-// or promised. All else in the owners of Supervisor is made anew by each attempt, or found out again. Pure.
+// If dlrun dies, the guard starts another one (launcher/guard). This is what the new dlrun has to know of the old one,
+// to carry out what that one had begun or promised. All else in the owners of Supervisor begins anew with each attempt,
+// or is found out again. Pure.
 //
 //   what decides what comes next               how a dlrun that takes over knows it
 //   restarts, also by class; moves             RunMemory: restarts, class_restarts, moved
 //   nodes left out, lost, excluded; the fence  RunMemory: left_out, lost, excluded, fence_unix_ms
-//   learner 0 hosts the store, without libuv   RunMemory: store
+//   learner 0 hosts the store, without libuv   RunMemory: store_host
 //   a stop that was accepted, its deadline     RunMemory: stop; accepted_stop()
 //   a signal about which Slurm is asked        memory of the guard; Predecessor::notice
 //   what Slurm does with the job               Slurm, asked at the start
@@ -49,8 +50,8 @@ std::string decided_text(EndDecision::Action action);
 std::optional<EndDecision> decided_before(const record::RunMemory& memory, const std::vector<record::Event>& events,
                                           const std::string& death);
 
-// The class of the failure with which the newest attempt began to end, as its events say. Empty: no learner failed, or
-// the answer is known, or was to count no restart.
+// The class of the first failure of the newest attempt, from its events, if dlrun died before it decided what follows.
+// Empty: no learner failed, what follows was decided, or no restart was to be counted for it.
 std::string unanswered_failure(const record::RunMemory& memory, const std::vector<record::Event>& events);
 
 }  // namespace dl::supervise

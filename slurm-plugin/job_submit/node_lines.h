@@ -28,12 +28,12 @@ struct NodeLines {
 using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;
 
 // Reads slurm.conf as Slurm does: comments, continued lines, quoted values, Include files, DEFAULT lines; names of keys
-// in any case. Incomplete if a file cannot be read or is found otherwise by some versions of Slurm, if a NodeName line
-// has anything that is not understood here, and on clusters whose nodes or GPUs are not fixed (MaxNodeCount,
-// NodeFeaturesPlugins).
+// in any case. The result is incomplete if a file cannot be read, or if versions of Slurm look for it in different
+// places; if a NodeName line has anything that is not understood here; and on clusters whose nodes or GPUs are not
+// fixed (MaxNodeCount, NodeFeaturesPlugins).
 NodeLines read_node_lines(const std::string& slurm_conf, const ReadFile& read);
 
-// For how many learners with `count` GPUs (at least 1) of this type (empty: any) the GPUs of all nodes suffice. -1: not
+// How many learners with `count` GPUs each (at least 1) of this type (empty: any) all nodes together can hold. -1: not
 // known, also if no node has GPUs of the type.
 int64_t most_learners(const NodeLines& lines, int64_t count, const std::string& type);
 // The most GPUs of this type that one node has.

@@ -16,7 +16,7 @@ class NodeLinesCache {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // path: of slurm.conf; empty: it is not known, and so nothing is.
+  // path: of slurm.conf; empty if it is not known: get() then returns an incomplete result.
   explicit NodeLinesCache(std::string path) : path_(std::move(path)) {}
 
   // read_s: when slurmctld read slurm.conf, Unix time. A file that was changed since is not in force yet, so the result

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves the claims of one decision one after another. claims.cpp has their order and the promises of earlier
-// decisions, claim_starts.cpp the starts on free GPUs, take_back.cpp the choice of victims, take_together.cpp,
-// take_within.cpp and take_in_turns.cpp that for several claims at once. For these files alone; others call
-// serve_claims().
+// Serves the claims of one decision one after another. The class is divided over these files: claims.cpp has the order
+// of the claims and the promises of earlier decisions, claim_starts.cpp the starts on free GPUs, take_back.cpp the
+// choice of victims for one claim, and take_together.cpp, take_within.cpp and take_in_turns.cpp the choice for several
+// claims at once. Only these files include this; others call serve_claims().
 #pragma once
 
 #include <array>
@@ -107,9 +107,9 @@ class ClaimService {
   Round& round_;
   Space space_;
   SoFar so_far_;
-  std::vector<int> left_asked_;    // as so_far_.left, but without victims that will only be asked later
+  std::vector<int> left_asked_;    // as so_far_.left, but victims that will be asked later keep all their learners here
   SoFar before_;                   // so_far_ as it was before this decision
-  std::vector<Taken> taken_;       // claims that take back, and were promised nothing before
+  std::vector<Taken> taken_;       // claims for which GPUs are taken back, and which were promised nothing before
   std::vector<int> takeable_;      // borrowers that may be asked to yield now, rising indexes
   std::vector<int> protected_;     // borrowers within their minimum run time, likewise
   std::vector<char> planned_;      // by running job: victim of a claim that waits for protected ones

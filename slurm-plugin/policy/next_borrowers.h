@@ -15,13 +15,14 @@ namespace dl::policy {
 constexpr int64_t kNextRank = 45'000;
 // If fewer gates than this are missing, all are set at once, and there are no next borrowers.
 constexpr int kFewGates = 100;
-// GPUs that may come free between two looks at the cluster: an eighth of those in use, but no fewer than these, nor
-// than the largest job holds. If more do, borrowers without a gate may get what is beyond that.
+// The next borrowers are enough for the GPUs that may come free between two looks at the cluster. These are taken to be
+// an eighth of the GPUs in use, at least this number, and at least as many as the largest job holds. If more come free
+// than that, other borrowers without a gate may start on the rest.
 constexpr int kLeastComingFree = 16;
 
-// What keeps a job waiting whose turn it is not.
+// What keeps a job from starting before its turn.
 enum class Keeper : char {
-  kNothing,  // nothing need keep it: it runs, starts, or may not borrow
+  kNothing,  // nothing is needed: it runs, starts now, or may not borrow
   kGate,
   kTokens,  // it waits for tokens of its own, may borrow before it gets them, and has no gate
 };
@@ -32,19 +33,24 @@ struct HeldBack {
 };
 
 struct NextBorrowers {
-  // Indexes of jobs, in the order in which they would start if GPUs came free. A job that ends counts for the share of
-  // its tenant from the next look on.
+  // Indexes of jobs, in the order in which they would start if GPUs came free. Shares of tenants are those of now: a
+  // job that ends changes them at the next look only.
   std::vector<int> jobs;
-  std::vector<int64_t> ranks;  // of these
-  // By job of the state: wherever it would fit, one of `jobs` fits, until these hold all GPUs that may come free.
+  std::vector<int64_t> ranks;  // by place in `jobs`
+  // By job of the state: its gate can wait. Wherever it has room, one of `jobs` has room, too, and starts first, until
+  // all GPUs that may come free are used.
   std::vector<char> behind;
 };
 
-// `keepers` and `now`: by job. The result is empty if few gates are missing; if no waiting job may start just because
-// GPUs come free, since claims wait for GPUs of that type, GPUs are kept for a gang, or tenants keep some of theirs; if
-// more than 4,000 jobs would be next, whose ranks would need as many messages as gates; and if the jobs have more than
-// 500 sizes, so that this stays quick. Elastic jobs, elements of job arrays, and jobs of tenants that limit their users
-// are never next, as Slurm would start them otherwise than the policy.
+// keepers, now: by job. The result is empty
+// - if fewer than kFewGates gates are missing;
+// - if no waiting job may start just because GPUs come free: claims wait for GPUs of that type, GPUs are kept for a
+// gang,
+//   or tenants keep some of theirs;
+// - if more than 4,000 jobs would be next: their ranks would need as many messages as gates;
+// - if the jobs have more than 500 different sizes, since this would take too long.
+// Elastic jobs, elements of job arrays, and jobs of tenants that limit their users are never next, since Slurm would
+// not start them as the policy would.
 NextBorrowers next_borrowers(const ClusterState& state, const Decision& decision, const std::vector<Keeper>& keepers,
                              const std::vector<HeldBack>& now);
 

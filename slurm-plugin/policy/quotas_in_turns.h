@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quotas of a decision while other victims are tried for some of its claims. For the files of claim_service.h
-// alone.
+// The quotas of a decision while a search tries other victims for some of its claims. Only the files of claim_service.h
+// include this.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,8 @@
 
 namespace dl::policy {
 
-// The service's own quotas. While this object lives, they do not count the claims; its destructor restores them.
+// Changes the quotas of the service itself: from the constructor on they do not count the claims, and serve() and
+// undo() change them. The destructor puts all back.
 class ClaimService::QuotasInTurns : public TurnQuotas {
  public:
   QuotasInTurns(ClaimService* service, const std::vector<Taken>& claims, const SoFar& before)

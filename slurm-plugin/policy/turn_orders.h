@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether claims can be served in turns with the victims of one set, as in_turns.h says. For the files of in_turns.h
-// alone.
+// Finds out whether a set of victims is allowed: whether there is an order in which all claims can be served with it
+// (in_turns.h has the rules). Only the files of in_turns.h include this.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,29 @@
 
 namespace dl::policy::in_turns {
 
+// One claim is served. All numbers here are indexes: of the claims, and of Candidates::all.
 struct Turn {
   size_t claim;
   bool within;                // jobs of its own tenant yield to it
-  std::vector<size_t> asked;  // candidates
+  std::vector<size_t> asked;  // candidates that yield to it
 };
 
-// The victims, and the types of the claims.
+// A set of victims that is tried, and the type of GPU that each claim would get.
 struct Tried {
-  std::vector<size_t> chosen;  // candidates that are asked
-  std::vector<int> target;     // by candidate: learners that it keeps
+  std::vector<size_t> chosen;  // the victims: candidates
+  std::vector<int> target;     // by candidate: how many learners it would keep
   std::vector<int> types;      // by claim
 };
 
 class Orders {
  public:
-  // All of these must outlive this. *steps: counted down for whatever is looked at; nothing is found at 0.
+  // All of these must outlive this object. *steps is counted down with each step; at 0 the search ends without a
+  // result.
   Orders(const ClusterState& state, const std::vector<Taken>& claims, const Candidates& candidates, bool some_protected,
          Rooms* rooms, TurnQuotas* quotas, int64_t* steps);
 
-  // Looks for orders in which all claims are served and all victims yield, until `found` is content with one.
+  // Calls `found` with one order after another in which all claims are served and all victims yield, until it returns
+  // true. Returns whether it did.
   using Found = std::function<bool(const std::vector<Turn>& turns)>;
   bool any(const Tried& tried, const Found& found);
 
@@ -57,13 +60,13 @@ class Orders {
   Rooms& rooms_;
   TurnQuotas& quotas_;
   int64_t& steps_;
-  const int64_t steps_of_quotas_;  // for one look at them
+  const int64_t steps_of_quotas_;  // how many steps one look at the quotas counts for
   std::vector<int> had_;           // by candidate: learners
   const Tried* tried_ = nullptr;
   const Found* found_ = nullptr;
-  // After the turns that were tried so far:
-  std::vector<int> left_;
-  std::vector<unsigned> which_;  // by type: a bit for each claim
+  // The state after the turns in `turns_`:
+  std::vector<int> left_;        // by candidate: learners
+  std::vector<unsigned> which_;  // by type: the claims that got it, one bit for each
   std::vector<Turn> turns_;
 };
 

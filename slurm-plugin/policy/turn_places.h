@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where claims run that are served in turns. For the files of in_turns.h alone.
+// Finds places for claims that are served in turns. Only the files of in_turns.h include this.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace dl::policy::in_turns {
 
-// Sets `kept` and `now` of the claims, in the order of their turns: each gets a place that is free at its turn and
-// leaves the later claims room at theirs. False if no such places were found. `room`, `before`: without any of the
-// claims. *steps: counted down for whatever is looked at.
+// Sets `kept` and `now` of each claim, in the order of their turns. A claim gets a place that is free once the victims
+// of its own turn and of earlier turns have gone, and that leaves room for the claims after it. False: no such places
+// were found. `room`, `before`: what is free, and what was asked of jobs, without any of the claims. *steps is counted
+// down with each step.
 bool place_in_turns(const ClusterState& state, const RoomWithout& room, const SoFar& before, int64_t* steps,
                     std::vector<Taken>* claims);
 
-// The same, but a claim may also get a place that the victims of a later claim leave. It starts when all victims have
-// gone whose GPUs it gets.
+// The same, but a claim may also get GPUs that the victims of a later turn free. It then starts once those have gone.
 bool place_anywhere(const ClusterState& state, const RoomWithout& room, const SoFar& before, int64_t* steps,
                     std::vector<Taken>* claims);
 

@@ -5,8 +5,8 @@
 //     yields=JOB@DEADLINE:LEARNERS size=LEARNERS@QUEUED
 //
 // and sends SIGUSR2, as to a victim. dlrun saves and puts the job back into the queue. There it is promised what it
-// gave up (cluster_view.cpp), keeps its place, and starts with at most so many learners. All is in the label, so a
-// restarted dlpolicyd goes on. What is asked, and of whom, policy/sizes decides. Pure.
+// gave up (cluster_view.cpp), keeps its place, and starts with at most this number of learners. All of this is in the
+// label, so a restarted dlpolicyd can go on. policy/sizes decides which jobs are asked, and for what. Pure.
 #pragma once
 
 #include <string>
@@ -20,11 +20,11 @@ namespace dl::policyd {
 // "starts again with 4 learners instead of 2: ..."
 std::string resize_text(const policy::Job& job, int learners);
 
-// Decides which jobs are resized, and remembers those that must not be asked again for a while. May be lost without
-// harm.
+// Decides which jobs are resized, and remembers those that must not be asked again for a while. It does no harm if this
+// is lost.
 class Resizing {
  public:
-  // The decision, and the jobs that are to be resized now. `view`: restart costs in its state are set.
+  // Returns the decision, and the jobs that are to be resized now. Also sets the costs of restarts in view->state.
   policy::SteadySizes decide(const observe::Records& records, observe::ClusterView* view, int64_t interval_s);
 
  private:

@@ -15,8 +15,8 @@ struct Member {
   const JobSpeeds* speeds = nullptr;  // nullptr: not known, so that it gets its smallest size
   bool running = false;
   bool starts = false;      // decide() starts it
-  int type = kAnyType;      // of the parts; of a waiting job kAnyType
-  std::vector<Part> parts;  // that it has, or would start on; empty: it waits
+  int type = kAnyType;      // type of the GPUs in `parts`; kAnyType if it waits
+  std::vector<Part> parts;  // what it has, or would start on; empty if it waits
 };
 
 struct TenantSizes {
@@ -24,8 +24,8 @@ struct TenantSizes {
   std::vector<int> gpus;  // by type: what they may hold together
 };
 
-// Returns the changes, sorted by job; empty if none is worth its cost and finds its nodes. *free: the free GPUs without
-// those that are kept for others; what the changes take and give back is counted in it.
+// Returns the changes, sorted by job; empty if no change is worth its cost, or if none has room on the nodes. *free:
+// the free GPUs without those that are kept for others. What the changes take and give back is counted in it.
 std::vector<Resize> sizes_of(const ClusterState& state, const TenantSizes& tenant, const SizeOptions& options,
                              FreeGpus* free);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which running jobs may be resized, and what a job is told about its size, once decide_steadily() has chosen one.
-// dlpolicyd and dlsim (lend-sizes) call the same functions. Pure.
+// Decides which running jobs may be resized, and, once decide_steadily() has chosen a size for a job, what the job is
+// told. dlpolicyd and dlsim (policy lend-sizes) call the same functions. Pure.
 //
-// A job is asked as a victim is, but with itself as the claimant (Yield in job_label.h). What a claim asks of it comes
-// first at any time.
+// A job is asked in the same way as a victim, but with itself as the claimant (Yield in job_label.h). If a claim asks
+// it to yield, that comes first.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,28 @@
 
 namespace dl::policy {
 
-// The job was asked to start again at another size.
+// Whether what the job was told is to start again at another size: the claimant is the job itself.
 bool resizes_itself(const std::optional<Yield>& told, int64_t job);
 
 // What a running job is told about its size.
 enum class ResizeStep {
-  kNothing,   // nothing was asked and nothing is; or a claim asks it, which comes first
-  kAsk,       // to save, and to start again with `size`
-  kWait,      // it was asked, and saves
-  kWithdraw,  // it was asked and is still there after the deadline, or had started anew before it was told
+  kNothing,   // nothing: it keeps its size, or a claim asks it, which comes first
+  kAsk,       // it is asked to save, and to start again with `size`
+  kWait,      // it was asked before, and is saving
+  kWithdraw,  // it need not do what it was asked: the deadline has passed, or it had started anew before it was told
 };
 struct ResizeOrder {
   ResizeStep step = ResizeStep::kNothing;
   Yield yield;      // with kAsk
   ChosenSize size;  // with kAsk
 };
-// `told`: what it was asked before. `claimed`: a claim asks it to yield. `learners`: the size that it is to have; 0: as
-// it is.
+// told: what it was asked before. claimed: a claim asks it to yield. learners: the size that it is to have; 0: its
+// present size.
 ResizeOrder resize_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told, bool claimed,
                          int learners, const Grace& grace);
 
-// The jobs that did not do what they were asked: they are not asked again for a while. May be lost without harm.
+// Remembers jobs that did not do what they were asked; they are not asked again for kRefusedS seconds. It does no harm
+// if this is lost.
 class ResizeRefusals {
  public:
   static constexpr int64_t kRefusedS = 3600;
@@ -51,8 +52,8 @@ class ResizeRefusals {
   std::map<int64_t, int64_t> until_;  // by job
 };
 
-// Whether a size may be chosen for the job. One that waits may start at any size. One that runs must hear what it is
-// asked, keeps what it was asked before, by whomever, and must not have refused.
+// Whether another size may be chosen for the job. For a job that waits: always. For a job that runs: if a dlrun in it
+// hears what it is asked (`hears`), nobody has asked it for anything yet, and it has not refused before.
 bool may_choose_size(const Job& job, bool hears, const std::optional<Yield>& told, bool refused);
 
 }  // namespace dl::policy

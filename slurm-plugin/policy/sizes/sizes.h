@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which size and batch does each elastic job get, once decide() has said who runs? The optimiser (policy/elastic)
-// proposes, and stays within what the policy allows:
+// Chooses the size and the batch of each elastic job, once decide() has said which jobs run. The optimiser
+// (policy/elastic) proposes them, within what the policy allows:
 //
-// 1. decide() decides as ever. Its starts, moves and reclaims stand, but for the sizes of elastic jobs that it starts.
+// 1. decide() decides as always. Its starts, moves and reclaims stay as they are; only elastic jobs that it starts may
+//    get another size.
 // 2. A tenant divides what it holds then: the GPUs of its elastic jobs that run or start, for which speeds are known.
 //    It may make them smaller, larger, and start jobs of its own that wait, but it holds no more GPUs of any type than
 //    before. So what others own, borrow or lend is not touched.
@@ -26,7 +27,7 @@ namespace dl::policy {
 struct SizeSpeed {
   int type = 0;
   int learners = 1;
-  int nodes = 1;      // on how many nodes it is so fast; between those that are listed the next larger one counts
+  int nodes = 1;      // number of nodes; for a number that is not listed, the next larger one counts
   int64_t batch = 0;  // global; 0: not known
   double speed = 1;   // samples a second, or goodput; any unit that is the same for all sizes of the job
 };

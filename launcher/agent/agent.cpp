@@ -62,9 +62,9 @@ Status Agent::watch_signals() {
 Status Agent::greet() {
   DL_TRY_ASSIGN(rank_, own_rank());
   secret_ = environment_value(env::kSecret);
-  DL_TRY_ASSIGN(auto endpoint, supervise::parse_endpoint(environment_value(env::kControl)));
+  DL_TRY_ASSIGN(auto endpoint, protocol::parse_endpoint(environment_value(env::kControl)));
   DL_TRY(channel_.connect(endpoint.first, endpoint.second, kConnectLimit));
-  supervise::Hello hello;
+  protocol::Hello hello;
   hello.role = "agent";
   hello.secret = secret_;
   hello.rank = rank_;
@@ -80,7 +80,7 @@ Status Agent::greet() {
 
 // Holds the ports of rank 0. They are held in any case, because the agent does not know yet which families of
 // environment variables the learner gets.
-Status Agent::hold_ports(supervise::Hello* hello) {
+Status Agent::hold_ports(protocol::Hello* hello) {
   if (rank_ == 0) {
     for (HeldPort* port : {&port_, &coordinator_port_, &ras_port_}) DL_TRY(port->hold());
     hello->port = port_.port();
@@ -145,18 +145,18 @@ int Agent::poll_timeout_ms() const {
 void Agent::wait_for_events() {
   bool read_pipe = output_ && tee_.wants_input();
   constexpr int kOwn = 4;
-  pollfd fds[kOwn + Channel::kWatched] = {{signals_.get(), POLLIN, 0},
-                                          {read_pipe ? output_.get() : -1, POLLIN, 0},
-                                          {tee_.has_pending() ? STDOUT_FILENO : -1, POLLOUT, 0},
-                                          {gpus_.fd(), POLLIN, 0}};
+  pollfd fds[kOwn + protocol::Channel::kWatched] = {{signals_.get(), POLLIN, 0},
+                                                    {read_pipe ? output_.get() : -1, POLLIN, 0},
+                                                    {tee_.has_pending() ? STDOUT_FILENO : -1, POLLOUT, 0},
+                                                    {gpus_.fd(), POLLIN, 0}};
   channel_.watch(fds + kOwn);
-  int n = ::poll(fds, kOwn + Channel::kWatched, poll_timeout_ms());
+  int n = ::poll(fds, kOwn + protocol::Channel::kWatched, poll_timeout_ms());
   if (n < 0) return;  // EINTR
   if (fds[1].revents != 0) read_output();
   if (fds[2].revents != 0) tee_.write_pending();
   if (fds[3].revents != 0) report_gpus();
   if (fds[0].revents != 0) handle_signals();
-  for (const supervise::ControlMessage& message : channel_.handle(fds + kOwn)) handle(message);
+  for (const protocol::ControlMessage& message : channel_.handle(fds + kOwn)) handle(message);
 }
 
 void Agent::handle_signals() {
@@ -169,7 +169,7 @@ void Agent::handle_signals() {
     }
     terminated_ = terminated_ || signal == SIGTERM;
     if (signal != SIGCONT && !done_) {
-      channel_.send(supervise::Notice{signal});
+      channel_.send(protocol::Notice{signal});
     }
   }
 }
@@ -192,7 +192,7 @@ void Agent::reap() {
 void Agent::feed(std::string_view output) {
   tee_.feed(output);
   const LogTee::Lost& lost = tee_.lost();
-  if (lost.bytes > 0 && !std::exchange(loss_said_, true)) channel_.send(supervise::LogLost{lost.bytes, lost.error});
+  if (lost.bytes > 0 && !std::exchange(loss_said_, true)) channel_.send(protocol::LogLost{lost.bytes, lost.error});
 }
 
 void Agent::read_output() {
@@ -226,13 +226,13 @@ std::string Agent::take_rest() {
   return rest;
 }
 
-void Agent::on_start(const supervise::Start& message) {
+void Agent::on_start(const protocol::Start& message) {
   if (started_) return;
   started_ = true;
-  supervise::Start start = message;
+  protocol::Start start = message;
   // Only this node knows the name of its interface: on another node the same network may have another name.
   start.context.interface = interface_of(channel_.local_address());
-  supervise::Exited failed;
+  protocol::Exited failed;
   failed.exit = -1;
   int ends[2];
   if (start.line_prefix.empty() && start.prefix) start.line_prefix = fmt::format("[{}] ", rank_);
@@ -268,13 +268,13 @@ void Agent::on_start(const supervise::Start& message) {
     return send_exit(failed);
   }
   learner_ = *pid;
-  channel_.send(supervise::Started{*pid});
+  channel_.send(protocol::Started{*pid});
   watch_gpus(start);
   read_metrics(start);
 }
 
 void Agent::learner_ended(int wait_status) {
-  supervise::Exited exited;
+  protocol::Exited exited;
   if (WIFSIGNALED(wait_status)) {
     exited.exit = -1;
     exited.signal = WTERMSIG(wait_status);
@@ -294,7 +294,7 @@ void Agent::learner_ended(int wait_status) {
   send_exit(exited, rest);
 }
 
-void Agent::add_cause(supervise::Exited* exited) const {
+void Agent::add_cause(protocol::Exited* exited) const {
   if (exited->exit == 0) return;
   exited->memory = died_of_memory(exited->exit, exited->signal, asked_, memory_.at_start(), memory_.now());
   exited->exception = read_error_file(error_file_);
@@ -302,7 +302,7 @@ void Agent::add_cause(supervise::Exited* exited) const {
   exited->last_lines = last_.lines();
 }
 
-void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
+void Agent::send_exit(protocol::Exited exited, const std::string& rest) {
   exited.asked = asked_;
   exited.log_lost = {tee_.lost().bytes, tee_.lost().error};
   report_progress(true);
@@ -318,7 +318,7 @@ void Agent::send_exit(supervise::Exited exited, const std::string& rest) {
 
 void Agent::report_progress(bool force) {
   if (!started_ || done_ || progress_.path().empty()) return;
-  ProgressFile::View now = progress_.read();
+  protocol::ProgressFile::View now = progress_.read();
   if (request_open_ && now.acted) request_open_ = false;
   int64_t done_request = request_open_ ? reported_done_ : request_;
   bool important = now.state != reported_.state || now.saved_step != reported_.saved_step ||
@@ -329,38 +329,38 @@ void Agent::report_progress(bool force) {
   last_report_ = Clock::now();
   reported_ = now;
   reported_done_ = done_request;
-  channel_.send(supervise::Progress{now.state, now.step, now.saved_step, now.save_ms, done_request, now.local_ms,
-                                    now.cost_ms, now.noise});
+  channel_.send(protocol::Progress{now.state, now.step, now.saved_step, now.save_ms, done_request, now.local_ms,
+                                   now.cost_ms, now.noise});
 }
 
-void Agent::handle(const supervise::ControlMessage& message) {
-  if (const auto* start = std::get_if<supervise::Start>(&message)) {
+void Agent::handle(const protocol::ControlMessage& message) {
+  if (const auto* start = std::get_if<protocol::Start>(&message)) {
     on_start(*start);
-  } else if (const auto* request = std::get_if<supervise::Request>(&message)) {
+  } else if (const auto* request = std::get_if<protocol::Request>(&message)) {
     if (progress_.path().empty()) {
-      channel_.send(supervise::StepReport{request->request, false, 0, -1});
+      channel_.send(protocol::StepReport{request->request, false, 0, -1});
       return;
     }
     request_ = request->request;
     request_open_ = true;
-    ProgressFile::View view = progress_.request(request->kind);
-    channel_.send(supervise::StepReport{request_, view.state != ProgressPage::kNotAttached, view.state, view.step});
-  } else if (const auto* decide = std::get_if<supervise::Decide>(&message)) {
+    protocol::ProgressFile::View view = progress_.request(request->kind);
+    channel_.send(protocol::StepReport{request_, view.state != ProgressPage::kNotAttached, view.state, view.step});
+  } else if (const auto* decide = std::get_if<protocol::Decide>(&message)) {
     if (decide->request == request_ && !progress_.path().empty()) progress_.decide(decide->kind, decide->stop_step);
-  } else if (const auto* withdraw = std::get_if<supervise::Withdraw>(&message)) {
+  } else if (const auto* withdraw = std::get_if<protocol::Withdraw>(&message)) {
     if (withdraw->request == request_ && !progress_.path().empty()) progress_.withdraw();
     request_open_ = false;
-  } else if (const auto* signal = std::get_if<supervise::Signal>(&message)) {
+  } else if (const auto* signal = std::get_if<protocol::Signal>(&message)) {
     asked_ = asked_ || signal->signal == SIGTERM || signal->signal == SIGINT || signal->signal == SIGKILL;
     if (learner_ > 0 && signal->signal > 0 && signal->signal < NSIG) ::kill(-learner_, signal->signal);
-  } else if (std::holds_alternative<supervise::Again>(message)) {
+  } else if (std::holds_alternative<protocol::Again>(message)) {
     again_ = done_;
-  } else if (const auto* stacks = std::get_if<supervise::Stacks>(&message)) {
+  } else if (const auto* stacks = std::get_if<protocol::Stacks>(&message)) {
     take_stacks(stacks->path);
-  } else if (const auto* who = std::get_if<supervise::WhoConnects>(&message)) {
+  } else if (const auto* who = std::get_if<protocol::WhoConnects>(&message)) {
     const auto uid = socket_owner({who->client, who->client_port, who->server_port});
-    channel_.send(supervise::Connects{who->query, uid ? static_cast<int>(*uid) : -1});
-  } else if (const auto* kill_message = std::get_if<supervise::Kill>(&message)) {
+    channel_.send(protocol::Connects{who->query, uid ? static_cast<int>(*uid) : -1});
+  } else if (const auto* kill_message = std::get_if<protocol::Kill>(&message)) {
     asked_ = true;
     if (!started_) {
       leave_ = true;

@@ -41,18 +41,18 @@ class Agent {
 
   Status watch_signals();
   Status greet();
-  Status hold_ports(supervise::Hello* hello);
+  Status hold_ports(protocol::Hello* hello);
   void handle_signals();
-  void handle(const supervise::ControlMessage& message);
-  void on_start(const supervise::Start& message);
+  void handle(const protocol::ControlMessage& message);
+  void on_start(const protocol::Start& message);
   void read_output();
   void feed(std::string_view output);
   std::string take_rest();
   void reap();
   void learner_ended(int wait_status);
   void report_progress(bool force);
-  void add_cause(supervise::Exited* exited) const;
-  void send_exit(supervise::Exited exited, const std::string& rest = {});
+  void add_cause(protocol::Exited* exited) const;
+  void send_exit(protocol::Exited exited, const std::string& rest = {});
   int poll_timeout_ms() const;
   void wait_for_events();
   void lost_dlrun();  // agent_lost.cpp
@@ -60,14 +60,14 @@ class Agent {
   void watch_progress();
   void take_stacks(const std::string& path);
   void stacks_taken();
-  void watch_gpus(const supervise::Start& start);
+  void watch_gpus(const protocol::Start& start);
   void report_gpus();
-  void read_metrics(const supervise::Start& start);
+  void read_metrics(const protocol::Start& start);
   void watch_log();
   void report_log(uint64_t bytes);
 
-  Channel channel_;
-  ProgressFile progress_;
+  protocol::Channel channel_;
+  protocol::ProgressFile progress_;
   PmixServer pmix_;
   HeldPort port_, coordinator_port_, ras_port_;  // held by rank 0 alone
   std::vector<HeldPort> ports_;                  // for its learner's own use
@@ -95,7 +95,7 @@ class Agent {
   pid_t learner_ = 0;
   int64_t request_ = 0;
   bool request_open_ = false;
-  ProgressFile::View reported_;
+  protocol::ProgressFile::View reported_;
   int64_t reported_done_ = 0;
   Clock::time_point last_report_{};
   Clock::time_point kill_at_ = Clock::time_point::max();

@@ -26,7 +26,7 @@ void Agent::watch_progress() {
   const int64_t now_ms = awake_ms();
   if (!watching_ || learner_ <= 0 || stall_said_ || now_ms - last_sample_ms_ < kSampleMs) return;
   last_sample_ms_ = now_ms;
-  const ProgressFile::View page = progress_.read();
+  const protocol::ProgressFile::View page = progress_.read();
   ProgressSample sample;
   sample.at_ms = now_ms;
   sample.state = page.state;
@@ -37,7 +37,7 @@ void Agent::watch_progress() {
   watch_.add(sample);
   if (!watch_.stalled()) return;
   stall_said_ = true;
-  channel_.send(supervise::Stalled{watch_.silent_ms()});
+  channel_.send(protocol::Stalled{watch_.silent_ms()});
 }
 
 // A child process writes the stacks. That may take seconds, in which the agent has to listen to dlrun.
@@ -59,7 +59,7 @@ void Agent::take_stacks(const std::string& path) {
 
 void Agent::stacks_taken() {
   stacks_writer_ = 0;
-  supervise::StandingStill still;
+  protocol::StandingStill still;
   still.step = progress_.read().step;
   still.state = std::string(1, main_thread_state(learner_));
   still.silent_ms = watch_.silent_ms();
@@ -68,7 +68,7 @@ void Agent::stacks_taken() {
 }
 
 // The GPUs are those that Slurm gives the agent, whatever the learner is given or sets itself.
-void Agent::watch_gpus(const supervise::Start& start) {
+void Agent::watch_gpus(const protocol::Start& start) {
   const LearnerContext& its = start.context;
   const VisibleGpus visible = visible_gpus(start.gpus, start.narrowed);
   gpus_.start(gpus_of_learner(visible.get(), its.local_rank, its.local_world_size, its.gpus_per_learner),
@@ -76,7 +76,7 @@ void Agent::watch_gpus(const supervise::Start& start) {
 }
 
 // Metrics are a convenience: a learner trains without them.
-void Agent::read_metrics(const supervise::Start& start) {
+void Agent::read_metrics(const protocol::Start& start) {
   if (start.series.empty()) return;
   const std::string folder = start.series.substr(0, start.series.rfind('/'));
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
@@ -101,11 +101,11 @@ void Agent::watch_log() {
 void Agent::report_log(uint64_t bytes) {
   if (log_look_ms_ <= 0 || bytes == log_reported_) return;
   log_reported_ = bytes;
-  channel_.send(supervise::LogSize{bytes});
+  channel_.send(protocol::LogSize{bytes});
 }
 
 void Agent::report_gpus() {
-  if (const auto percent = gpus_.read(); percent && !done_) channel_.send(supervise::GpuUse{*percent});
+  if (const auto percent = gpus_.read(); percent && !done_) channel_.send(protocol::GpuUse{*percent});
 }
 
 }  // namespace dl::agent

@@ -39,7 +39,7 @@ void narrow_gpus(const std::vector<int>& positions, Environment* environment) {
 
 // Which share of the node's CPUs the learner gets: its number on the node, and the number of shares. If other runs of
 // the job have GPUs on the node, shares are counted by GPUs, so that no two learners get the same one.
-std::pair<int, int> place_on_node(const supervise::Start& start) {
+std::pair<int, int> place_on_node(const protocol::Start& start) {
   const LearnerContext& its = start.context;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const auto first = static_cast<size_t>(its.local_rank) * static_cast<size_t>(std::max(0, its.gpus_per_learner));
@@ -62,7 +62,7 @@ std::vector<std::string> as_list(const Environment& environment) {
 
 }  // namespace
 
-Result<std::vector<std::string>> bound_command(const supervise::Start& start, std::vector<std::string> command) {
+Result<std::vector<std::string>> bound_command(const protocol::Start& start, std::vector<std::string> command) {
   if (start.bind.empty()) return command;
   DL_TRY_ASSIGN(const std::string self, own_program());
   auto program = program_beside(self, "dl-bind", "bind");
@@ -85,7 +85,7 @@ Result<std::vector<std::string>> bound_command(const supervise::Start& start, st
   return argv;
 }
 
-Result<Environment> learner_environment(const supervise::Start& start, const std::string& progress_path) {
+Result<Environment> learner_environment(const protocol::Start& start, const std::string& progress_path) {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const char* equals = std::strchr(*entry, '=');
@@ -106,7 +106,7 @@ Result<Environment> learner_environment(const supervise::Start& start, const std
   return environment;
 }
 
-std::vector<std::string> learner_argv(const supervise::Start& start) {
+std::vector<std::string> learner_argv(const protocol::Start& start) {
   if (start.activate.empty()) return start.command;
   std::vector<std::string> argv = {
       "/bin/sh", "-c",
@@ -118,7 +118,7 @@ std::vector<std::string> learner_argv(const supervise::Start& start) {
   return argv;
 }
 
-Result<pid_t> start_learner(const supervise::Start& start, const std::string& progress_path, int output_fd) {
+Result<pid_t> start_learner(const protocol::Start& start, const std::string& progress_path, int output_fd) {
   SpawnOptions options;
   options.argv = learner_argv(start);
   DL_TRY_ASSIGN(Environment environment, learner_environment(start, progress_path));

@@ -30,7 +30,7 @@ constexpr size_t kMostTries = 64;
 
 bool ready(int fd, short events, Clock::time_point end) {
   pollfd entry{fd, events, 0};
-  return ::poll(&entry, 1, milliseconds_left(end)) == 1;
+  return ::poll(&entry, 1, protocol::milliseconds_left(end)) == 1;
 }
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
@@ -46,7 +46,7 @@ Addresses addresses_of(const std::string& host, const std::string& port) {
 UniqueFd connected(const addrinfo* list, Clock::time_point end) {
   UniqueFd fd;
   for (const addrinfo* at = list; at != nullptr; at = at->ai_next)
-    if (connect_by(end, *at, &fd) == 0) break;
+    if (protocol::connect_by(end, *at, &fd) == 0) break;
   return fd;
 }
 
@@ -86,7 +86,7 @@ std::vector<size_t> await_any(const std::vector<Talk>& talks, Clock::time_point 
   entries.reserve(talks.size());
   for (const Talk& talk : talks) entries.push_back({talk.fd.get(), POLLIN, 0});
   std::vector<size_t> found;
-  if (::poll(entries.data(), entries.size(), milliseconds_left(end)) <= 0) return found;
+  if (::poll(entries.data(), entries.size(), protocol::milliseconds_left(end)) <= 0) return found;
   for (size_t i = entries.size(); i-- > 0;)
     if (entries[i].revents != 0) found.push_back(i);  // the last one first, so that they can be erased in this order
   return found;
@@ -96,7 +96,7 @@ std::vector<size_t> await_any(const std::vector<Talk>& talks, Clock::time_point 
 std::optional<Talk> talk_to_any(const addrinfo* list, Clock::time_point end) {
   std::vector<Talk> talks;
   size_t tries = 0;
-  while (milliseconds_left(end) > 0) {
+  while (protocol::milliseconds_left(end) > 0) {
     for (size_t more = tries == 0 ? 1 : kFurther; more > 0 && tries < kMostTries; --more, ++tries) {
       Talk talk;
       talk.fd = connected(list, end);
@@ -154,8 +154,8 @@ NcclStatus nccl_status(const std::string& address, std::chrono::milliseconds lim
   const int fd = talk->fd.get();
   status.from = other_end(fd);
   // After this time NCCL reports processes of the job that have not answered it.
-  const int patience =
-      std::max(1, std::min<int>(static_cast<int>(limit.count() / 1000) - 2, milliseconds_left(end) / 1000 - 1));
+  const int patience = std::max(
+      1, std::min<int>(static_cast<int>(limit.count() / 1000) - 2, protocol::milliseconds_left(end) / 1000 - 1));
   if (!send_line(fd, "TIMEOUT " + std::to_string(patience)) || !next_line(fd, end, &talk->unread)) return status;
   if (!send_line(fd, "VERBOSE STATUS")) return status;
   status.text = std::move(talk->unread);

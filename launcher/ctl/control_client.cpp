@@ -34,8 +34,7 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
 }
 
 Error no_answer(const record::ControlInfo& info, const std::string& why) {
-  return Error{Errc::kBusy,
-               "dlrun does not answer at " + supervise::format_endpoint(info.host, info.port) + ": " + why};
+  return Error{Errc::kBusy, "dlrun does not answer at " + protocol::format_endpoint(info.host, info.port) + ": " + why};
 }
 
 constexpr int kFirstUserPort = 1024;
@@ -98,8 +97,8 @@ Status send_all(int fd, const std::string& text, Clock::time_point deadline) {
 
 }  // namespace
 
-Result<supervise::ControlMessage> ask_dlrun(const Job& job, const supervise::ControlMessage& question,
-                                            std::chrono::milliseconds timeout) {
+Result<protocol::ControlMessage> ask_dlrun(const Job& job, const protocol::ControlMessage& question,
+                                           std::chrono::milliseconds timeout) {
   DL_TRY_ASSIGN(record::ControlInfo info,
                 record::parse_control(job.dir.control(),
                                       record::read_below(job.dir.root(), "control.json", record::kMaxControlBytes)));
@@ -109,11 +108,11 @@ Result<supervise::ControlMessage> ask_dlrun(const Job& job, const supervise::Con
   }
   const Clock::time_point deadline = Clock::now() + timeout;
   DL_TRY_ASSIGN(const UniqueFd fd, connect_to(info, deadline));
-  supervise::Hello hello;
+  protocol::Hello hello;
   hello.role = "ctl";
   hello.secret = info.secret;
-  DL_TRY(send_all(fd.get(), supervise::encode(hello) + supervise::encode(question), deadline));
-  supervise::LineSplitter splitter(supervise::kMaxLineBytes);
+  DL_TRY(send_all(fd.get(), protocol::encode(hello) + protocol::encode(question), deadline));
+  protocol::LineSplitter splitter(protocol::kMaxLineBytes);
   for (;;) {
     if (!wait_for(fd.get(), POLLIN, deadline)) return Error{Errc::kTimeout, "dlrun did not answer in time"};
     char buffer[16384];
@@ -123,10 +122,9 @@ Result<supervise::ControlMessage> ask_dlrun(const Job& job, const supervise::Con
     if (n == 0) return Error{Errc::kBusy, "dlrun closed the connection without an answer"};
     DL_TRY_ASSIGN(const std::vector<std::string> lines, splitter.feed(buffer, static_cast<size_t>(n)));
     for (const std::string& line : lines) {
-      auto message = supervise::decode(line);
+      auto message = protocol::decode(line);
       if (!message) continue;  // a message of another version
-      if (std::holds_alternative<supervise::Reply>(*message) ||
-          std::holds_alternative<supervise::JobStatus>(*message)) {
+      if (std::holds_alternative<protocol::Reply>(*message) || std::holds_alternative<protocol::JobStatus>(*message)) {
         return message;
       }
     }

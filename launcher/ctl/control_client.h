@@ -15,7 +15,7 @@ namespace dl::ctl {
 // kTimeout: no answer in time.
 // When root asks about another user's job, only the port is taken from control.json: the host is the one on which Slurm
 // says that the batch script runs, or for a run without Slurm this machine.
-Result<supervise::ControlMessage> ask_dlrun(const Job& job, const supervise::ControlMessage& question,
-                                            std::chrono::milliseconds timeout);
+Result<protocol::ControlMessage> ask_dlrun(const Job& job, const protocol::ControlMessage& question,
+                                           std::chrono::milliseconds timeout);
 
 }  // namespace dl::ctl

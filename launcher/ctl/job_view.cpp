@@ -53,11 +53,11 @@ std::vector<LearnerView> learners_from(const std::vector<Event>& events, int att
   return learners;
 }
 
-void take_answer(const supervise::JobStatus& status, JobView* view) {
+void take_answer(const protocol::JobStatus& status, JobView* view) {
   view->alive = true;
   view->restarts = status.restarts;
   std::vector<LearnerView> learners;
-  for (const supervise::LearnerStatus& learner : status.learners) {
+  for (const protocol::LearnerStatus& learner : status.learners) {
     learners.push_back({learner.rank, learner.host, learner.state, learner.step, learner.saved_step, learner.note});
     view->step = std::max(view->step, learner.step);
     view->saved_step = std::max(view->saved_step, learner.saved_step);
@@ -96,9 +96,9 @@ JobView view_job(const Job& job, bool ask) {
   if (view.saved_step < 0 && job.comment) view.saved_step = job.comment->step;
   const bool may_run = !job.slurm || job.slurm->state == "RUNNING" || job.slurm->state == "COMPLETING";
   if (ask && job.has_dir() && may_run) {
-    auto answer = ask_dlrun(job, supervise::StatusQuery{}, kAskTimeout);
-    if (answer && std::holds_alternative<supervise::JobStatus>(*answer)) {
-      take_answer(std::get<supervise::JobStatus>(*answer), &view);
+    auto answer = ask_dlrun(job, protocol::StatusQuery{}, kAskTimeout);
+    if (answer && std::holds_alternative<protocol::JobStatus>(*answer)) {
+      take_answer(std::get<protocol::JobStatus>(*answer), &view);
     }
   }
   view.step = std::max(view.step, view.saved_step);

@@ -48,11 +48,11 @@ Status ask_to_pause(const Job& whole, const std::string& reason) {
                                       " has no job directory: either dlrun did not start the job, or the directory is "
                                       "elsewhere; name it with --dir DIR"};
   }
-  supervise::Pause question;
+  protocol::Pause question;
   question.reason = reason;
   auto answer = ask_dlrun(job, question, std::chrono::seconds(5));
   if (answer) {
-    const auto* reply = std::get_if<supervise::Reply>(&*answer);
+    const auto* reply = std::get_if<protocol::Reply>(&*answer);
     if (reply == nullptr)
       return Error{Errc::kInternal,
                    "dlrun gave an answer to another question; dlctl and dlrun must be of one version of slurm-dl"};

@@ -66,7 +66,7 @@ bool end_is_recorded(const Ours& ours) {
 }
 
 dl::guard::Door try_door(const std::string& endpoint) {
-  const auto parsed = dl::supervise::parse_endpoint(endpoint);
+  const auto parsed = dl::protocol::parse_endpoint(endpoint);
   if (!parsed) return dl::guard::Door::kOpen;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -75,7 +75,7 @@ dl::guard::Door try_door(const std::string& endpoint) {
   if (::getaddrinfo(parsed->first.c_str(), std::to_string(parsed->second).c_str(), &hints, &found) != 0)
     return dl::guard::Door::kOpen;
   dl::UniqueFd fd;
-  const int failure = dl::agent::connect_by(Clock::now() + kDoorLimit, *found, &fd);
+  const int failure = dl::protocol::connect_by(Clock::now() + kDoorLimit, *found, &fd);
   ::freeaddrinfo(found);
   if (failure == 0) return dl::guard::Door::kOpen;
   return failure == ECONNREFUSED ? dl::guard::Door::kClosed : dl::guard::Door::kSilent;

@@ -56,11 +56,11 @@ class Outbox {
   std::deque<std::string> messages_;
 };
 
-Status greet(agent::Channel* channel) {
+Status greet(protocol::Channel* channel) {
   DL_TRY_ASSIGN(const int64_t rank, parse_int(environment_value(env::kControlRank), 0, kMaxLearners - 1));
-  DL_TRY_ASSIGN(auto endpoint, supervise::parse_endpoint(environment_value(env::kControl)));
+  DL_TRY_ASSIGN(auto endpoint, protocol::parse_endpoint(environment_value(env::kControl)));
   DL_TRY(channel->connect(endpoint.first, endpoint.second, kConnectLimit));
-  supervise::Hello hello;
+  protocol::Hello hello;
   hello.role = "pmix";
   hello.secret = environment_value(env::kSecret);
   hello.rank = static_cast<int>(rank);
@@ -70,16 +70,16 @@ Status greet(agent::Channel* channel) {
   return {};
 }
 
-void serve(agent::Channel* channel, Outbox* outbox, Server* server) {
+void serve(protocol::Channel* channel, Outbox* outbox, Server* server) {
   constexpr int kOwn = 2;
   while (!channel->closed()) {
-    pollfd fds[kOwn + agent::Channel::kWatched] = {{STDIN_FILENO, POLLIN, 0}, {outbox->fd(), POLLIN, 0}};
+    pollfd fds[kOwn + protocol::Channel::kWatched] = {{STDIN_FILENO, POLLIN, 0}, {outbox->fd(), POLLIN, 0}};
     channel->watch(fds + kOwn);
     if (::poll(fds, std::size(fds), kTick.count()) < 0) continue;  // EINTR
     if (fds[0].revents != 0) return;                               // the agent never writes, so it is gone
-    for (std::string& body : outbox->take()) channel->send(supervise::Pmix{std::move(body)});
-    for (const supervise::ControlMessage& message : channel->handle(fds + kOwn)) {
-      const auto* pmix = std::get_if<supervise::Pmix>(&message);
+    for (std::string& body : outbox->take()) channel->send(protocol::Pmix{std::move(body)});
+    for (const protocol::ControlMessage& message : channel->handle(fds + kOwn)) {
+      const auto* pmix = std::get_if<protocol::Pmix>(&message);
       auto said = pmix != nullptr ? decode(pmix->body) : Result<PmixMessage>(Error{});
       if (!said) continue;
       if (Status done = server->handle(*said); !done) outbox->put(Failed{done.error().text.substr(0, kMaxText)});
@@ -93,12 +93,12 @@ Status run(const std::string& folder) {
   // the learners.
   for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) ::signal(signal, SIG_IGN);
   Outbox outbox;
-  agent::Channel channel;
+  protocol::Channel channel;
   Server server([&outbox](const PmixMessage& message) { outbox.put(message); });
   DL_TRY(greet(&channel));
   ::unsetenv(env::kSecret);
   if (Status started = server.start(folder, node_name()); !started) {
-    channel.send(supervise::Pmix{encode(Failed{started.error().text.substr(0, kMaxText)})});
+    channel.send(protocol::Pmix{encode(Failed{started.error().text.substr(0, kMaxText)})});
     channel.close(5s);
     return started;
   }

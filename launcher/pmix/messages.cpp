@@ -179,11 +179,11 @@ bool good(const Found& m) {
 }  // namespace
 
 std::string encode(const PmixMessage& message) {
-  return supervise::encode_typed(message, kTypes);
+  return protocol::encode_typed(message, kTypes);
 }
 
 Result<PmixMessage> decode(const std::string& text) {
-  auto message = supervise::decode_typed<PmixMessage>(text, kTypes);
+  auto message = protocol::decode_typed<PmixMessage>(text, kTypes);
   if (!message) return std::move(message).error().with_context("PMIx");
   if (!std::visit([](const auto& m) { return good(m); }, *message))
     return Error{Errc::kInvalid,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages between dlrun and the PMIx servers of a job (dl-pmix, one on each node), each in the body of a
-// supervise::Pmix on the authenticated control channel: one JSON object, {"type":"fence",...}. A server numbers its
+// protocol::Pmix on the authenticated control channel: one JSON object, {"type":"fence",...}. A server numbers its
 // questions (id > 0), and dlrun numbers its own; an answer has the number of its question. Statuses are PMIx's (0 =
 // PMIX_SUCCESS). Bytes that PMIx packed are base64 and are passed on unread. Pure: no socket and no libpmix here.
 #pragma once

@@ -9,10 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-namespace dl::agent {
+namespace dl::protocol {
 namespace {
-
-using supervise::Beat;
 
 // At the slow rate, 10,000 agents send dlrun 2,000 datagrams a second.
 constexpr int64_t kSeldomMs = 5000, kFirstMs = 500, kAnxiousMs = 100;
@@ -24,8 +22,7 @@ constexpr int kHighDescriptor = 200;
 
 }  // namespace
 
-void Beats::open(const addrinfo& dlrun, int port, uint64_t session, const supervise::Token& own,
-                 const supervise::Token& dlruns) {
+void Beats::open(const addrinfo& dlrun, int port, uint64_t session, const Token& own, const Token& dlruns) {
   UniqueFd fd(::socket(dlrun.ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_storage address{};
   if (!fd || dlrun.ai_addrlen > sizeof address) return;
@@ -72,7 +69,7 @@ void Beats::send(Beat::Kind kind, int64_t now_ms) {
   // dlrun does not count a beat of an agent that has not heard from it (AgentSession::hear), so such a beat renews no
   // lease.
   if (heard_ > 0) sent_[sequence_ % sent_.size()] = {sequence_, now_ms};
-  const supervise::BeatBytes bytes = supervise::encode_beat(beat, own_);
+  const BeatBytes bytes = encode_beat(beat, own_);
   // send() may fail with the error of an earlier datagram, so that a second try is needed.
   for (int i = 0; i < 2; ++i) {
     if (::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0 || errno == EAGAIN) return;
@@ -88,15 +85,15 @@ void Beats::acknowledge(uint64_t sequence) {
 bool Beats::read(int64_t now_ms, uint16_t link) {
   bool closed_there = false;
   for (int i = 0; fd_ && i < kAtOnce; ++i) {
-    uint8_t bytes[supervise::kBeatBytes + 1];
+    uint8_t bytes[kBeatBytes + 1];
     const ssize_t n = ::recv(fd_.get(), bytes, sizeof bytes, 0);
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) {
       if (errno == ECONNREFUSED) refused();
       continue;
     }
-    const auto heard = supervise::decode_beat(bytes, static_cast<size_t>(n));
-    if (!heard || heard->beat.session != session_ || !supervise::same_token(heard->token, dlruns_) ||
+    const auto heard = decode_beat(bytes, static_cast<size_t>(n));
+    if (!heard || heard->beat.session != session_ || !same_token(heard->token, dlruns_) ||
         heard->beat.sequence <= heard_ || heard->beat.echo > sequence_)
       continue;
     const bool first = heard_ == 0;
@@ -114,4 +111,4 @@ bool Beats::read(int64_t now_ms, uint16_t link) {
   return closed_there;
 }
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

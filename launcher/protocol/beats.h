@@ -11,14 +11,13 @@
 #include "launcher/protocol/heartbeat.h"
 #include "launcher/protocol/two_ways.h"
 
-namespace dl::agent {
+namespace dl::protocol {
 
 class Beats {
  public:
   // Opens the socket to this port at dlrun's address. own, dlruns: the tokens of the datagrams sent and received. If it
   // fails, only the TCP connection remains.
-  void open(const addrinfo& dlrun, int port, uint64_t session, const supervise::Token& own,
-            const supervise::Token& dlruns);
+  void open(const addrinfo& dlrun, int port, uint64_t session, const Token& own, const Token& dlruns);
   int fd() const { return fd_.get(); }
 
   // Sends a beat if one is due: each 5 s, each 0.1 s if `anxious`, and each 0.5 s in the beginning.
@@ -29,14 +28,14 @@ class Beats {
   bool read(int64_t now_ms, uint16_t link);
   void taken_up() { watch_.taken_up(); }  // the TCP connection is open again
 
-  supervise::Udp state(int64_t now_ms) const { return watch_.state(now_ms); }
+  Udp state(int64_t now_ms) const { return watch_.state(now_ms); }
   // Send time of the newest datagram that dlrun is known to have received; -1: none.
   int64_t acknowledged_ms() const { return acknowledged_ms_; }
 
  private:
-  void refused() { watch_.refused(supervise::Tcp::kClosed); }
+  void refused() { watch_.refused(Tcp::kClosed); }
   void beat(int64_t now_ms);
-  void send(supervise::Beat::Kind kind, int64_t now_ms);
+  void send(Beat::Kind kind, int64_t now_ms);
   void acknowledge(uint64_t sequence);
 
   struct Sent {
@@ -46,11 +45,11 @@ class Beats {
 
   UniqueFd fd_;
   uint64_t session_ = 0, sequence_ = 0, heard_ = 0;
-  supervise::Token own_{}, dlruns_{};
-  supervise::UdpWatch watch_;
+  Token own_{}, dlruns_{};
+  UdpWatch watch_;
   std::array<Sent, 64> sent_{};  // datagrams of the last seconds, by sequence modulo the size
   int64_t acknowledged_ms_ = -1, last_beat_ms_ = -1;
   int unanswered_ = 0;
 };
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

@@ -14,7 +14,7 @@
 #include "common/base/clock.h"
 #include "launcher/protocol/connect_by.h"
 
-namespace dl::agent {
+namespace dl::protocol {
 namespace {
 
 constexpr int64_t kPingMs = 500;
@@ -37,7 +37,7 @@ Status Channel::connect(const std::string& host, int port, std::chrono::millisec
     int failure = connect_by(deadline, *dlrun_, &fd_);
     if (failure == 0) break;
     if (milliseconds_left(deadline) <= static_cast<int>(pause / 1000))
-      return errno_error("connect to dlrun at " + supervise::format_endpoint(host, port), failure);
+      return errno_error("connect to dlrun at " + format_endpoint(host, port), failure);
     ::usleep(pause);
   }
   prepare_socket(fd_.get());
@@ -47,15 +47,15 @@ Status Channel::connect(const std::string& host, int port, std::chrono::millisec
   return {};
 }
 
-void Channel::greet(supervise::Hello hello) {
+void Channel::greet(Hello hello) {
   hello.sessions = true;
-  out_ += supervise::encode(hello);
+  out_ += encode(hello);
   write_pending();
 }
 
-void Channel::send(const supervise::ControlMessage& message) {
+void Channel::send(const ControlMessage& message) {
   if (closed()) return;
-  const std::string line = supervise::encode(message);
+  const std::string line = encode(message);
   if (!one_way_) said_.add(line);
   if (state_ != State::kOpen) return;  // sent when the connection is resumed
   out_ += line;
@@ -66,7 +66,7 @@ void Channel::ping() {
   last_ping_ms_ = monotonic_ms();
   unacknowledged_bytes_ = 0;
   if (state_ != State::kOpen) return;
-  out_ += supervise::encode(supervise::Ping{received_});
+  out_ += encode(Ping{received_});
   write_pending();
 }
 
@@ -87,7 +87,7 @@ void Channel::watch(pollfd* fds) const {
   fds[1] = {beats_.fd(), POLLIN, 0};
 }
 
-std::vector<supervise::ControlMessage> Channel::handle(const pollfd* fds) {
+std::vector<ControlMessage> Channel::handle(const pollfd* fds) {
   if (fds[1].revents != 0 && beats_.read(monotonic_ms(), session_ ? session_->link : uint16_t{0}) &&
       state_ == State::kOpen)
     lose(/*by_end=*/false);
@@ -101,8 +101,8 @@ std::vector<supervise::ControlMessage> Channel::handle(const pollfd* fds) {
   return {};
 }
 
-std::vector<supervise::ControlMessage> Channel::receive() {
-  std::vector<supervise::ControlMessage> messages;
+std::vector<ControlMessage> Channel::receive() {
+  std::vector<ControlMessage> messages;
   char buffer[65536];
   while (fd_) {
     ssize_t n = ::recv(fd_.get(), buffer, sizeof buffer, 0);
@@ -129,21 +129,21 @@ std::vector<supervise::ControlMessage> Channel::receive() {
 }
 
 // Handles a received line. False if the other side cannot be dlrun.
-bool Channel::take(const std::string& line, std::vector<supervise::ControlMessage>* messages) {
-  auto message = supervise::decode(line);
+bool Channel::take(const std::string& line, std::vector<ControlMessage>* messages) {
+  auto message = decode(line);
   if (state_ == State::kResuming) {
-    const auto* answer = message ? std::get_if<supervise::Resumed>(&*message) : nullptr;
+    const auto* answer = message ? std::get_if<Resumed>(&*message) : nullptr;
     return answer != nullptr && resumed(*answer);
   }
-  if (const auto* pinged = message ? std::get_if<supervise::Ping>(&*message) : nullptr)
+  if (const auto* pinged = message ? std::get_if<Ping>(&*message) : nullptr)
     return !session_ || said_.acknowledge(pinged->received);
-  if (const auto* offer = message ? std::get_if<supervise::OpenSession>(&*message) : nullptr) {
+  if (const auto* offer = message ? std::get_if<OpenSession>(&*message) : nullptr) {
     if (!session_ && !one_way_) open_session(*offer);
     return true;
   }
   if (!session_ && !one_way_) {
     one_way_ = true;
-    said_ = supervise::SessionBuffer{};
+    said_ = SessionBuffer{};
   }
   ++received_;
   unacknowledged_bytes_ += line.size();
@@ -192,4 +192,4 @@ void Channel::close(std::chrono::milliseconds limit) {
   give_up();
 }
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

@@ -21,11 +21,11 @@
 #include "launcher/protocol/control_protocol.h"
 #include "launcher/protocol/session_buffer.h"
 
-namespace dl::agent {
+namespace dl::protocol {
 
 class Channel {
  public:
-  Channel() : splitter_(supervise::kMaxLineBytes) {}
+  Channel() : splitter_(kMaxLineBytes) {}
 
   // Connects to a numeric address. Blocks; failures such as a full backlog (ECONNREFUSED, a timeout) are tried again
   // until `limit`. kInvalid: not an address; else the error of the last try.
@@ -34,14 +34,14 @@ class Channel {
   std::string local_address() const { return local_address_; }
 
   // Sends Hello, which must be the first message.
-  void greet(supervise::Hello hello);
-  void send(const supervise::ControlMessage& message);  // kept and sent later while the connection is broken
+  void greet(Hello hello);
+  void send(const ControlMessage& message);  // kept and sent later while the connection is broken
 
   // What to poll() for: the connection, and the socket of the heartbeats. A descriptor may be -1, which poll() ignores.
   static constexpr int kWatched = 2;
   void watch(pollfd* fds) const;
   // To be called after poll() with its results: reads and writes. Returns the messages that have come.
-  std::vector<supervise::ControlMessage> handle(const pollfd* fds);
+  std::vector<ControlMessage> handle(const pollfd* fds);
   // Does what is due: pings, heartbeats, new tries to connect, and the end of the agent's time without dlrun
   // (kAgentLeaseMs). Call it at least each 100 ms.
   void tick();
@@ -62,25 +62,25 @@ class Channel {
     kClosed,
   };
   struct Session {
-    supervise::OpenSession offer;
+    OpenSession offer;
     uint64_t tries = 0;
     uint16_t link = 0;
   };
 
   void write_pending();
-  std::vector<supervise::ControlMessage> receive();
-  bool take(const std::string& line, std::vector<supervise::ControlMessage>* messages);
+  std::vector<ControlMessage> receive();
+  bool take(const std::string& line, std::vector<ControlMessage>* messages);
   void ping();
   void look_at_acknowledgements(int64_t now_ms);
   bool anxious(int64_t now_ms) const;
 
   // channel_resume.cpp
-  void open_session(const supervise::OpenSession& offer);
+  void open_session(const OpenSession& offer);
   void lose(bool by_end);
   void connect_anew();
   void connected_anew();
   void connection_failed(int failure);
-  bool resumed(const supervise::Resumed& answer);
+  bool resumed(const Resumed& answer);
   void tick_resume(int64_t now_ms);
   void pause();
   bool lease_over(int64_t now_ms) const;
@@ -89,11 +89,11 @@ class Channel {
   State state_ = State::kClosed;
   UniqueFd fd_;
   std::string out_;  // to be written to fd_
-  supervise::LineSplitter splitter_;
+  LineSplitter splitter_;
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> dlrun_{nullptr, &::freeaddrinfo};
   std::string local_address_;
   std::optional<Session> session_;
-  supervise::SessionBuffer said_;
+  SessionBuffer said_;
   Beats beats_;
   bool end_expected_ = false;
   bool one_way_ = false;  // dlrun offers no session
@@ -106,4 +106,4 @@ class Channel {
   int64_t next_ms_ = 0;          // kPausing: the next try; kConnecting, kResuming: the end of this one
 };
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

@@ -11,7 +11,7 @@
 #include "launcher/protocol/channel.h"
 #include "launcher/protocol/connect_by.h"
 
-namespace dl::agent {
+namespace dl::protocol {
 namespace {
 
 constexpr int64_t kPauseMs = 50;  // between two tries
@@ -21,8 +21,8 @@ constexpr int64_t kAnswerMs = 1000;  // for dlrun's answer over the new connecti
 
 }  // namespace
 
-void Channel::open_session(const supervise::OpenSession& offer) {
-  const auto own = supervise::parse_token(offer.token), dlruns = supervise::parse_token(offer.answer);
+void Channel::open_session(const OpenSession& offer) {
+  const auto own = parse_token(offer.token), dlruns = parse_token(offer.answer);
   if (!own || !dlruns) return;
   session_ = Session{offer, 0, 0};
   if (offer.udp_port > 0 && offer.udp_port <= 65535) beats_.open(*dlrun_, offer.udp_port, offer.session, *own, *dlruns);
@@ -58,7 +58,7 @@ void Channel::pause() {
 
 void Channel::connect_anew() {
   out_.clear();
-  splitter_ = supervise::LineSplitter(supervise::kMaxLineBytes);
+  splitter_ = LineSplitter(kMaxLineBytes);
   fd_.reset(::socket(dlrun_->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd_) return pause();
   state_ = State::kConnecting;
@@ -77,21 +77,19 @@ void Channel::connected_anew() {
   next_ms_ = monotonic_ms() + kAnswerMs;
   // The job's secret is not sent: should another program have dlrun's port by now, it learns only the secret of this
   // session.
-  out_ = supervise::encode(
-      supervise::Resume{session_->offer.session, session_->offer.token, received_, ++session_->tries});
+  out_ = encode(Resume{session_->offer.session, session_->offer.token, received_, ++session_->tries});
   write_pending();
 }
 
 // A dead dlrun's node refuses connections; but so may a firewall, while dlrun's datagrams still arrive.
 void Channel::connection_failed(int failure) {
   beats_.read(monotonic_ms(), session_->link);
-  if (failure == ECONNREFUSED && supervise::refusal_is_true(beats_.state(monotonic_ms()))) return give_up();
+  if (failure == ECONNREFUSED && refusal_is_true(beats_.state(monotonic_ms()))) return give_up();
   pause();
 }
 
-bool Channel::resumed(const supervise::Resumed& answer) {
-  if (!supervise::same_secret(answer.answer, session_->offer.answer) || !said_.acknowledge(answer.received))
-    return false;
+bool Channel::resumed(const Resumed& answer) {
+  if (!same_secret(answer.answer, session_->offer.answer) || !said_.acknowledge(answer.received)) return false;
   state_ = State::kOpen;
   session_->link = answer.link;
   beats_.taken_up();
@@ -104,7 +102,7 @@ bool Channel::resumed(const supervise::Resumed& answer) {
 // Once the lease is over, nothing else matters: dlrun may have given this agent up, and may start its learner
 // elsewhere.
 bool Channel::lease_over(int64_t now_ms) const {
-  return now_ms - std::max(acknowledged_ms_, beats_.acknowledged_ms()) > supervise::kAgentLeaseMs;
+  return now_ms - std::max(acknowledged_ms_, beats_.acknowledged_ms()) > kAgentLeaseMs;
 }
 
 void Channel::tick_resume(int64_t now_ms) {
@@ -117,4 +115,4 @@ void Channel::tick_resume(int64_t now_ms) {
   }
 }
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace dl::agent {
+namespace dl::protocol {
 namespace {
 
 // If data is not acknowledged for so long, dlrun's node or the network to it is gone; the agent's pings make sure that
@@ -58,4 +58,4 @@ std::string address_of(int fd) {
   return text;
 }
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

@@ -10,7 +10,7 @@
 
 #include "common/base/unique_fd.h"
 
-namespace dl::agent {
+namespace dl::protocol {
 
 // Milliseconds until the deadline; 0 if it has passed.
 int milliseconds_left(std::chrono::steady_clock::time_point deadline);
@@ -25,4 +25,4 @@ void prepare_socket(int fd);
 // Numeric address of this end of the socket; empty if it has none.
 std::string address_of(int fd);
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

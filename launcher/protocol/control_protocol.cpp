@@ -47,7 +47,7 @@ void members(Container& m, JsonMembers& each) {
 }
 }  // namespace image
 
-namespace supervise {
+namespace protocol {
 
 void members(Hello& m, JsonMembers& each) {
   each("role", m.role)("secret", m.secret)("version", m.version)("rank", m.rank)("host", m.host)("address", m.address)(
@@ -222,5 +222,5 @@ Result<std::pair<std::string, int>> parse_endpoint(const std::string& text) {
   return std::make_pair(host, static_cast<int>(*port));
 }
 
-}  // namespace supervise
+}  // namespace protocol
 }  // namespace dl

@@ -16,7 +16,7 @@
 #include "frameworks/families.h"
 #include "launcher/image/container.h"
 
-namespace dl::supervise {
+namespace dl::protocol {
 
 constexpr int kProtocolVersion = 1;
 constexpr size_t kMaxHelloBytes = 4096;
@@ -246,4 +246,4 @@ bool same_secret(const std::string& a, const std::string& b);
 std::string format_endpoint(const std::string& host, int port);
 Result<std::pair<std::string, int>> parse_endpoint(const std::string& text);
 
-}  // namespace dl::supervise
+}  // namespace dl::protocol

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dl::supervise {
+namespace dl::protocol {
 namespace {
 
 // "dlb" and the version of the format.
@@ -77,4 +77,4 @@ bool same_token(const Token& a, const Token& b) {
   return difference == 0;
 }
 
-}  // namespace dl::supervise
+}  // namespace dl::protocol

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-namespace dl::supervise {
+namespace dl::protocol {
 
 struct Beat {
   enum class Kind : uint8_t {
@@ -47,4 +47,4 @@ std::optional<Token> parse_token(const std::string& text);
 // Takes the same time wherever the two differ.
 bool same_token(const Token& a, const Token& b);
 
-}  // namespace dl::supervise
+}  // namespace dl::protocol

@@ -15,7 +15,7 @@
 
 #include "common/base/unique_fd.h"
 
-namespace dl::agent {
+namespace dl::protocol {
 namespace {
 
 std::vector<std::string> page_folders() {
@@ -123,4 +123,4 @@ void ProgressFile::withdraw() {
   page_->stop_step = 0;
 }
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

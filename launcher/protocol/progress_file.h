@@ -9,7 +9,7 @@
 #include "common/base/result.h"
 #include "common/contract/progress_page.h"
 
-namespace dl::agent {
+namespace dl::protocol {
 
 // Removes pages that this user's agents have left because they were killed. Only processes of this pid namespace can be
 // seen to have ended. Returns the number of removed pages.
@@ -47,4 +47,4 @@ class ProgressFile {
   std::string path_;
 };
 
-}  // namespace dl::agent
+}  // namespace dl::protocol

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/protocol/session_buffer.h"
 
-namespace dl::supervise {
+namespace dl::protocol {
 
 void SessionBuffer::add(const std::string& line) {
   ++said_;
@@ -31,4 +31,4 @@ std::string SessionBuffer::rest() const {
   return all;
 }
 
-}  // namespace dl::supervise
+}  // namespace dl::protocol

@@ -9,7 +9,7 @@
 #include <deque>
 #include <string>
 
-namespace dl::supervise {
+namespace dl::protocol {
 
 constexpr size_t kMaxUnacknowledgedBytes = 8 << 20;  // two of the longest lines
 
@@ -34,4 +34,4 @@ class SessionBuffer {
   std::deque<std::string> lines_;         // from acknowledged_ + 1 to said_
 };
 
-}  // namespace dl::supervise
+}  // namespace dl::protocol

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dl::supervise {
+namespace dl::protocol {
 namespace {
 
 // How long, after dlrun has noticed the loss of the TCP connection, an agent may still take to end its learner because
@@ -64,4 +64,4 @@ int64_t fence_until_ms(int64_t now_ms, int64_t answered_ms) {
   return answered_ms < 0 ? by_tcp : std::max(by_tcp, answered_ms + kAgentLeaseMs + kKillMs);
 }
 
-}  // namespace dl::supervise
+}  // namespace dl::protocol

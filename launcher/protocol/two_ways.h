@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace dl::supervise {
+namespace dl::protocol {
 
 // An agent ends its learner this long after it sent the newest data that dlrun has acknowledged, by TCP or UDP. dlrun
 // waits accordingly before it starts that learner elsewhere (fence_until_ms()).
@@ -58,4 +58,4 @@ class UdpWatch {
 // answered_ms: UdpWatch::answered_ms().
 int64_t fence_until_ms(int64_t now_ms, int64_t answered_ms);
 
-}  // namespace dl::supervise
+}  // namespace dl::protocol

@@ -13,7 +13,7 @@
 #include "common/base/result.h"
 #include "common/json/json_members.h"
 
-namespace dl::supervise {
+namespace dl::protocol {
 
 template <typename Message>
 std::string encode_typed(const Message& message, const char* const (&types)[std::variant_size_v<Message>]) {
@@ -51,4 +51,4 @@ Result<Message> decode_typed(const std::string& text, const char* const (&types)
   }
 }
 
-}  // namespace dl::supervise
+}  // namespace dl::protocol

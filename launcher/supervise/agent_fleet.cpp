@@ -9,6 +9,9 @@
 #include "common/base/parse.h"
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 constexpr int64_t kPingMs = 500;

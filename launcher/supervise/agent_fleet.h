@@ -23,13 +23,13 @@ namespace dl::supervise {
 // An agent that counts as lost.
 struct AgentLoss {
   int rank = 0;
-  Verdict verdict = Verdict::kAgentKilled;
+  protocol::Verdict verdict = protocol::Verdict::kAgentKilled;
   std::string why;
   // Its node may be cut off, so that the agent still runs where no sweep reaches it. No learner starts in its place
   // before this time (awake clock). None: the agent is known to have ended, or its learner was to end anyway.
   std::optional<int64_t> fence_until_ms;
 
-  bool takes_node() const { return verdict != Verdict::kAgentKilled; }  // its node counts as lost, too
+  bool takes_node() const { return verdict != protocol::Verdict::kAgentKilled; }  // its node counts as lost, too
 };
 // What this loss means for the agent's learner, which ran on `host`. Pure.
 Failure failure_of(const AgentLoss& loss, const std::string& host);
@@ -66,7 +66,7 @@ class AgentFleet {
   std::optional<int> rank_of(ConnectionId id) const;
   bool has(int rank) const { return agent(rank).connection != 0; }
   void heard(int rank, int64_t now_ms) { agent(rank).heard_ms = now_ms; }
-  void tell(int rank, const ControlMessage& message) { connections_->send(agent(rank).connection, message); }
+  void tell(int rank, const protocol::ControlMessage& message) { connections_->send(agent(rank).connection, message); }
   void tell_line(int rank, const std::string& line) { connections_->send_line(agent(rank).connection, line); }
   void tell_all(const std::string& line, const Learners& learners);
   // Closes the connection and the session of an agent, which then ends. Its datagrams are not answered any more.
@@ -111,7 +111,7 @@ class AgentFleet {
 
   Agent& agent(int rank) { return agents_[static_cast<size_t>(rank)]; }
   const Agent& agent(int rank) const { return agents_[static_cast<size_t>(rank)]; }
-  AgentLoss lose(int rank, Verdict verdict, const std::string& why, bool ending, int64_t now_ms);
+  AgentLoss lose(int rank, protocol::Verdict verdict, const std::string& why, bool ending, int64_t now_ms);
 
   Connections* connections_;
   AgentLauncher launcher_;

@@ -3,6 +3,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 Result<AgentSession> AgentSession::open(uint64_t number, int udp_port) {
   AgentSession session;
   session.offer_.session = number;

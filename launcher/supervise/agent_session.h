@@ -21,44 +21,45 @@ class AgentSession {
   // Makes a session with random tokens. number: never used before. Fails if the kernel has no random numbers.
   static Result<AgentSession> open(uint64_t number, int udp_port);
 
-  const OpenSession& offer() const { return offer_; }
-  SessionBuffer& said() { return said_; }  // the lines sent to the agent that it has not acknowledged
-  const UdpWatch& watch() const { return watch_; }
+  const protocol::OpenSession& offer() const { return offer_; }
+  protocol::SessionBuffer& said() { return said_; }  // the lines sent to the agent that it has not acknowledged
+  const protocol::UdpWatch& watch() const { return watch_; }
   uint64_t received() const { return received_; }  // how many lines of the agent's have arrived
   void count_received() { ++received_; }
 
   // The TCP connection was lost at now_ms. how: kUnacknowledged (timed out) or kClosed (by either side).
-  void lost(Tcp how, int64_t now_ms);
-  Tcp tcp() const { return tcp_; }
+  void lost(protocol::Tcp how, int64_t now_ms);
+  protocol::Tcp tcp() const { return tcp_; }
   // True if the token is right, the connection is newer than the present one, and all that the agent lacks can be
   // repeated.
-  bool may_resume(const Resume& resume) const;
+  bool may_resume(const protocol::Resume& resume) const;
   // Takes the session up again and returns the answer. Only if may_resume() is true.
-  Resumed resume(const Resume& resume);
+  protocol::Resumed resume(const protocol::Resume& resume);
 
   // Takes a datagram that names this session. False if its token is wrong or it is not newer than the last one.
   // *answer: set if a datagram is to be sent back.
-  bool hear(const HeardBeat& heard, const BeatPeer& from, int64_t now_ms, std::optional<Beat>* answer);
+  bool hear(const protocol::HeardBeat& heard, const BeatPeer& from, int64_t now_ms,
+            std::optional<protocol::Beat>* answer);
   // Makes the datagram that asks for an answer. It is to be sent to peer(), which is not known before the agent was
   // heard.
-  Beat probe(int64_t now_ms);
+  protocol::Beat probe(int64_t now_ms);
   void refused(const BeatPeer& to) { same_peer(to, peer_) ? watch_.refused(tcp_) : void(); }
   const BeatPeer& peer() const { return peer_; }
-  const Token& token() const { return answer_; }  // of dlrun's datagrams
+  const protocol::Token& token() const { return answer_; }  // of dlrun's datagrams
 
-  Verdict verdict(int64_t now_ms) const { return judge(tcp_, watch_.state(now_ms), now_ms - lost_ms_); }
+  protocol::Verdict verdict(int64_t now_ms) const { return judge(tcp_, watch_.state(now_ms), now_ms - lost_ms_); }
 
  private:
-  Beat next(Beat::Kind kind);
+  protocol::Beat next(protocol::Beat::Kind kind);
 
-  OpenSession offer_;
-  Token token_{}, answer_{};
-  SessionBuffer said_;
+  protocol::OpenSession offer_;
+  protocol::Token token_{}, answer_{};
+  protocol::SessionBuffer said_;
   uint64_t received_ = 0, tries_ = 0;
   uint16_t link_ = 0;
-  Tcp tcp_ = Tcp::kFine;
+  protocol::Tcp tcp_ = protocol::Tcp::kFine;
   int64_t lost_ms_ = 0;
-  UdpWatch watch_;
+  protocol::UdpWatch watch_;
   BeatPeer peer_;
   uint64_t heard_ = 0, sent_ = 0;  // sequence numbers of datagrams
 };

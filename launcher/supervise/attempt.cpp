@@ -5,6 +5,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 Attempt::Attempt(const plan::LaunchPlan& plan, const SiteIdle& site_idle, int64_t now_ms, int64_t now_unix_ms)
     : learners(static_cast<size_t>(plan.world_size())),
       started_ms(now_ms),

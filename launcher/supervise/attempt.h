@@ -69,8 +69,8 @@ class Attempt {
   double running_s(int64_t now_ms) const;  // since all learners run; 0 before
 
   // Takes a learner's report. Returns its newest saved train step if this learner had not reported that one before.
-  std::optional<int64_t> progressed(int rank, const Progress& progress, int64_t now_ms);
-  void stands_at(int rank, const StepReport& report);  // takes a learner's answer to a request
+  std::optional<int64_t> progressed(int rank, const protocol::Progress& progress, int64_t now_ms);
+  void stands_at(int rank, const protocol::StepReport& report);  // takes a learner's answer to a request
 
   SaveTimes save_times() const;  // of the slowest learner
   SaveCosts save_costs() const;

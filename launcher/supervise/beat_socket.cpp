@@ -10,6 +10,9 @@
 #include "common/base/unique_fd.h"
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 constexpr int kAtOnce = 256;  // datagrams that are read before the loop does other work

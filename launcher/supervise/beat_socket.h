@@ -28,7 +28,7 @@ bool same_peer(const BeatPeer& a, const BeatPeer& b);
 class BeatSocket {
  public:
   struct Handlers {
-    std::function<void(const HeardBeat&, const BeatPeer& from)> on_beat;
+    std::function<void(const protocol::HeardBeat&, const BeatPeer& from)> on_beat;
     // The kernel of the peer's own host has refused a datagram (ICMP): no process has the port.
     std::function<void(const BeatPeer& to)> on_refused;
   };
@@ -42,7 +42,7 @@ class BeatSocket {
   Status open();
   int port() const { return port_; }  // 0: not open
   // The datagram may get lost. Does nothing if the socket is not open.
-  void send(const Beat& beat, const Token& token, const BeatPeer& to);
+  void send(const protocol::Beat& beat, const protocol::Token& token, const BeatPeer& to);
   // Hands on the datagrams that have come, up to a limit. The loop does it too; call it before deciding that time is
   // over.
   void read();

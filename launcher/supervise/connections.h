@@ -21,7 +21,7 @@ class Connections {
   Connections& operator=(const Connections&) = delete;
 
   // Sends a message. An unknown id is ignored: that connection was closed a moment ago.
-  void send(ConnectionId id, const ControlMessage& message) { send_line(id, encode(message)); }
+  void send(ConnectionId id, const protocol::ControlMessage& message) { send_line(id, encode(message)); }
   // The same for a text from encode(), which saves work if many get the same message.
   virtual void send_line(ConnectionId id, const std::string& line) = 0;
   // Sends a ping, which also acknowledges what has come.
@@ -43,8 +43,8 @@ class Connections {
   virtual void probe(ConnectionId id) = 0;
   // Reads datagrams that have come. Call it before verdict(), because this process may have stood still meanwhile.
   virtual void read_beats() = 0;
-  virtual Verdict verdict(ConnectionId id) const = 0;
-  virtual Udp udp(ConnectionId id) const = 0;
+  virtual protocol::Verdict verdict(ConnectionId id) const = 0;
+  virtual protocol::Udp udp(ConnectionId id) const = 0;
   // When the last datagram of the agent came, monotonic; -1: none has.
   virtual int64_t answered_ms(ConnectionId id) const = 0;
 };

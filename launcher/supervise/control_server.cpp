@@ -14,6 +14,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 namespace {
 
 // If the other side's kernel acknowledges no data for so long, its node or the network to it is gone. Pings

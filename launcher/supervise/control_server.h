@@ -28,8 +28,8 @@ namespace dl::supervise {
 class ControlServer final : public Connections {
  public:
   struct Handlers {
-    std::function<void(ConnectionId, const Hello&)> on_hello;             // the secret was right
-    std::function<void(ConnectionId, const ControlMessage&)> on_message;  // after that
+    std::function<void(ConnectionId, const protocol::Hello&)> on_hello;             // the secret was right
+    std::function<void(ConnectionId, const protocol::ControlMessage&)> on_message;  // after that
     std::function<void(ConnectionId, const std::string& why)> on_closed;  // by the other side, or after malformed data
     // Instead of on_closed if there is a session: verdict() tells what it means, and may change. The id stays until
     // close().
@@ -61,17 +61,17 @@ class ControlServer final : public Connections {
   bool unacknowledged(ConnectionId id) const override;
   void probe(ConnectionId id) override;
   void read_beats() override { beats_.read(); }
-  Verdict verdict(ConnectionId id) const override;
-  Udp udp(ConnectionId id) const override;
+  protocol::Verdict verdict(ConnectionId id) const override;
+  protocol::Udp udp(ConnectionId id) const override;
   int64_t answered_ms(ConnectionId id) const override;
 
   struct Connection;
 
  private:
   friend struct Connection;
-  bool resume(Connection* connection, const Resume& resume);
-  bool note_arrival(Connection* connection, const Result<ControlMessage>& message);
-  void heard_beat(const HeardBeat& heard, const BeatPeer& from);
+  bool resume(Connection* connection, const protocol::Resume& resume);
+  bool note_arrival(Connection* connection, const Result<protocol::ControlMessage>& message);
+  void heard_beat(const protocol::HeardBeat& heard, const BeatPeer& from);
   void beat_refused(const BeatPeer& to);
   void write(Connection* connection, std::string data);
   static void abandon(Connection* connection);
@@ -102,7 +102,7 @@ struct ControlServer::Connection {
   ControlServer* server = nullptr;  // nullptr once closing
   ConnectionId id = 0;
   bool known = false;
-  LineSplitter splitter{kMaxHelloBytes};
+  protocol::LineSplitter splitter{protocol::kMaxHelloBytes};
 };
 
 // The numeric address at which other machines reach this one: that of the interface which leads to `peer` (a host name

@@ -10,6 +10,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 void ControlServer::open_session(ConnectionId id) {
   auto it = connections_.find(id);
   auto session = AgentSession::open(id, beats_.port());

@@ -9,6 +9,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 std::string LogLosses::add(int attempt, int rank, const LogLost& lost) {
   if (lost.bytes <= 0) return {};
   LogLost& known = logs_[{attempt, rank}];

@@ -7,6 +7,9 @@
 #include <string_view>
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 constexpr int64_t kReadyLimitMs = 30000;  // for the servers to become ready, once all agents have connected

@@ -55,7 +55,7 @@ class PmixServers {
   bool ready() const;
   // To be called often. all_agents: all agents have come; servers that are not ready 30 s later count as lost.
   News tick(const Now& now, bool all_agents);
-  void add_environment(int rank, Start* start) const;  // of its server, to start->forced
+  void add_environment(int rank, protocol::Start* start) const;  // of its server, to start->forced
 
   // A learner has ended with this exit code. True if it failed and other learners may hear of it by PMIx: they are then
   // to be ended a little later, by end_after_notice(). libpmix does not say which of them listen, so it is true once

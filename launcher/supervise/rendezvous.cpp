@@ -13,6 +13,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 namespace {
 // How long a store may stay unused without a warning: importing PyTorch and reading data may take this long.
 constexpr int64_t kUnusedMs = 60'000;

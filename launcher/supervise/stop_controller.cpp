@@ -12,6 +12,9 @@
 #include "launcher/record/job_dir.h"
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 constexpr int64_t kPatienceMs = 2000;  // for Slurm's answer, when the time limit is near

@@ -19,7 +19,7 @@
 namespace dl::supervise {
 
 // The reply to a client that asked for a stop. Pure.
-Reply reply_to(StopAnswer::Kind kind);
+protocol::Reply reply_to(StopAnswer::Kind kind);
 
 class StopController {
  public:

@@ -16,6 +16,9 @@
 #include "common/contract/exit_codes.h"
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 using record::JobState;

@@ -93,8 +93,8 @@ class Supervisor {
   Status open_control();
   void watch_signals();
   void tick();
-  void answer_ctl(ConnectionId id, const ControlMessage& message);
-  JobStatus status() const;
+  void answer_ctl(ConnectionId id, const protocol::ControlMessage& message);
+  protocol::JobStatus status() const;
   std::string name() const;
   void say(const std::string& line) const;
 
@@ -114,12 +114,12 @@ class Supervisor {
   void start_attempt(const std::string& why, const std::string& code = {});
   void start_cold();
   void agents_not_started(const std::string& why);
-  void on_hello(ConnectionId id, const Hello& hello);
-  void on_message(ConnectionId id, const ControlMessage& message);
-  void on_started(int rank, const Started& started);
-  void on_progress(int rank, const Progress& progress);
-  void on_exited(int rank, const Exited& exited);
-  void on_log_lost(int rank, const LogLost& lost);
+  void on_hello(ConnectionId id, const protocol::Hello& hello);
+  void on_message(ConnectionId id, const protocol::ControlMessage& message);
+  void on_started(int rank, const protocol::Started& started);
+  void on_progress(int rank, const protocol::Progress& progress);
+  void on_exited(int rank, const protocol::Exited& exited);
+  void on_log_lost(int rank, const protocol::LogLost& lost);
   void look_whether_ready();
   void perform(const StartLearners& start);
   void learner_failed(int rank, Failure failure);
@@ -166,7 +166,7 @@ class Supervisor {
   void perform(const SignalLearners& signal);
   void perform(const KillLearners& kill);
   void ask_kill_wait();
-  void on_step_report(int rank, const StepReport& report);
+  void on_step_report(int rank, const protocol::StepReport& report);
   void look_at_own_signal();
   void look_at_time_limit();
   void look_for_request_file();
@@ -178,8 +178,8 @@ class Supervisor {
   bool keeps_begin_time();
 
   // supervisor_hang.cpp
-  void on_stalled(int rank, const Stalled& stalled);
-  void on_standing_still(int rank, const StandingStill& still);
+  void on_stalled(int rank, const protocol::Stalled& stalled);
+  void on_standing_still(int rank, const protocol::StandingStill& still);
   void settle_hang();
 
   // supervisor_watch.cpp

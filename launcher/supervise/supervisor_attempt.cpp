@@ -15,6 +15,9 @@
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 using record::JobState;

@@ -160,7 +160,7 @@ void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
   std::string mark = std::string(env::kRunId) + "=" + run_id;
   if (!plan().under_slurm) {
     agent::sweep_marked(mark);
-    agent::remove_orphaned_pages();
+    protocol::remove_orphaned_pages();
     return done();
   }
   if (nodes_.any_lost()) return done();

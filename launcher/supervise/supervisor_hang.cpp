@@ -8,6 +8,9 @@
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 constexpr int64_t kStacksLimitMs = 10000;

@@ -6,6 +6,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 void Supervisor::open_pmix() {
   auto random = make_secret();
   pmix_->open(plan(), fmt::format("dl.{}.{}.{}", plan().job_id.substr(0, 64), attempts_, random ? *random : secret_));

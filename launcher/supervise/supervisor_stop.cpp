@@ -15,6 +15,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 namespace {
 
 // Whether a process survives a signal, because it catches or ignores it. If its status cannot be read, it is assumed

@@ -9,6 +9,8 @@
 
 namespace dl::supervise {
 
+using namespace protocol;
+
 void Supervisor::open_rendezvous() {
   // An agent sees all connections of its node, so one agent of each node is asked.
   rendezvous_ = std::make_unique<Rendezvous>(&loop_, [this](int64_t query, const rendezvous::Connection& connection) {

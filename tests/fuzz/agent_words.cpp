@@ -13,7 +13,7 @@
 namespace dl::ckpt::fuzz {
 namespace {
 
-using namespace supervise;
+using namespace protocol;
 
 void datagram(const std::string& bytes) {
   const auto heard = decode_beat(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());

@@ -10,7 +10,7 @@
 
 namespace {
 
-using dl::agent::ProgressFile;
+using dl::protocol::ProgressFile;
 
 bool exists(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
@@ -46,7 +46,7 @@ TEST(ProgressFile, OfAnAgentThatWasKilledIsRemovedAndThatOfALivingOneStays) {
   ProgressFile own;
   ASSERT_TRUE(own.create(1));  // which looks for such
   EXPECT_FALSE(exists(left));
-  dl::agent::remove_orphaned_pages();
+  dl::protocol::remove_orphaned_pages();
   EXPECT_TRUE(exists(own.path()));
   ::close(ends[0]);
   ::close(ends[1]);

@@ -18,15 +18,11 @@
 #include "launcher/supervise/control_server.h"
 #include "tests/unit/rendezvous_support.h"
 
-namespace dl::agent {
+namespace dl::protocol {
 namespace {
 
 using supervise::ConnectionId;
-using supervise::ControlMessage;
 using supervise::ControlServer;
-using supervise::Notice;
-using supervise::Signal;
-using supervise::Verdict;
 using namespace std::chrono_literals;
 
 // Hands on what comes, on non-blocking sockets, for as long as it is called; resets both sides where it is told to.
@@ -97,7 +93,7 @@ class ChannelTest : public ::testing::Test {
     uv_loop_init(&loop);
     server = std::make_unique<ControlServer>(
         &loop, "secret",
-        ControlServer::Handlers{[this](ConnectionId id, const supervise::Hello& hello) {
+        ControlServer::Handlers{[this](ConnectionId id, const Hello& hello) {
                                   connection = id;
                                   if (hello.sessions && offer) server->open_session(id);
                                 },
@@ -121,7 +117,7 @@ class ChannelTest : public ::testing::Test {
   void connect() {
     channel = std::make_unique<Channel>();
     ASSERT_TRUE(channel->connect("127.0.0.1", relay->port(), 5s));
-    supervise::Hello hello;
+    Hello hello;
     hello.role = "agent";
     hello.secret = "secret";
     channel->greet(hello);
@@ -188,7 +184,7 @@ TEST_F(ChannelTest, WhateverBreaksEachWordArrivesOnceAndInOrder) {
 TEST_F(ChannelTest, BothWaysWorkOverIPv6) {
   channel = std::make_unique<Channel>();
   if (!channel->connect("::1", server->port(), 1s)) GTEST_SKIP() << "no IPv6 here";
-  supervise::Hello hello;
+  Hello hello;
   hello.role = "agent";
   hello.secret = "secret";
   channel->greet(hello);
@@ -281,16 +277,16 @@ TEST_F(ChannelTest, StrangersTakeNoSessionAndDisturbNone) {
   connect();
   ASSERT_TRUE(both_ways());
   const std::string guess(32, '0');
-  const std::string lines[] = {encode(supervise::Resume{connection, guess, 0, 99}),
-                               encode(supervise::Resume{connection + 1, guess, 0, 99}),
-                               encode(supervise::Resume{connection, "", 0, 99}),
-                               encode(supervise::Resume{~uint64_t{0}, guess, ~uint64_t{0}, 0}),
+  const std::string lines[] = {encode(Resume{connection, guess, 0, 99}),
+                               encode(Resume{connection + 1, guess, 0, 99}),
+                               encode(Resume{connection, "", 0, 99}),
+                               encode(Resume{~uint64_t{0}, guess, ~uint64_t{0}, 0}),
                                R"({"type":"resume","session":-1})"
                                "\n",
                                R"({"type":"resume","session":"x"})"
                                "\n",
-                               encode(supervise::OpenSession{connection, guess, guess, 1}),
-                               encode(supervise::Resumed{guess, 0, 0})};
+                               encode(OpenSession{connection, guess, guess, 1}),
+                               encode(Resumed{guess, 0, 0})};
   for (const std::string& line : lines) {
     UniqueFd stranger = rendezvous::test::connection_to(server->port());
     ASSERT_EQ(::send(stranger.get(), line.data(), line.size(), MSG_NOSIGNAL), static_cast<ssize_t>(line.size()));
@@ -305,4 +301,4 @@ TEST_F(ChannelTest, StrangersTakeNoSessionAndDisturbNone) {
 }
 
 }  // namespace
-}  // namespace dl::agent
+}  // namespace dl::protocol

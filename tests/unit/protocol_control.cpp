@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dl::supervise {
+namespace dl::protocol {
 namespace {
 
 TEST(ControlProtocolTest, EveryMessageIsReadBack) {
@@ -127,4 +127,4 @@ TEST(ControlProtocolTest, Endpoints) {
 }
 
 }  // namespace
-}  // namespace dl::supervise
+}  // namespace dl::protocol

@@ -11,6 +11,8 @@
 namespace dl::supervise {
 namespace {
 
+using namespace protocol;
+
 TEST(TwoWaysTest, WhatBothTellDecides) {
   struct Row {
     Tcp tcp;

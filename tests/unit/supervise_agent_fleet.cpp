@@ -11,6 +11,8 @@
 namespace dl::supervise {
 namespace {
 
+using namespace protocol;
+
 // Two agents: learner 0 by connection 20, learner 1 by connection 21. What "starts" them is a sleep.
 class AgentFleetTest : public testing::Test {
  protected:

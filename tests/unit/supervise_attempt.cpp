@@ -7,6 +7,8 @@
 namespace dl::supervise {
 namespace {
 
+using namespace protocol;
+
 plan::LaunchPlan plan_of(int learners) {
   plan::LaunchPlan plan;
   for (int rank = 0; rank < learners; ++rank) {

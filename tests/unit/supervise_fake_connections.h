@@ -26,15 +26,15 @@ class FakeConnections : public Connections {
   bool unacknowledged(ConnectionId id) const override { return behind.count(id) > 0; }
   void probe(ConnectionId id) override { ++probes[id]; }
   void read_beats() override {}
-  Verdict verdict(ConnectionId id) const override {
+  protocol::Verdict verdict(ConnectionId id) const override {
     const auto found = verdicts.find(id);
-    return found != verdicts.end() ? found->second : Verdict::kWait;
+    return found != verdicts.end() ? found->second : protocol::Verdict::kWait;
   }
-  Udp udp(ConnectionId /*id*/) const override { return udp_way; }
+  protocol::Udp udp(ConnectionId /*id*/) const override { return udp_way; }
   int64_t answered_ms(ConnectionId /*id*/) const override { return answered; }
 
   // Whether the newest line to `id` is this message.
-  bool last_was(ConnectionId id, const ControlMessage& message) const {
+  bool last_was(ConnectionId id, const protocol::ControlMessage& message) const {
     const auto lines = said.find(id);
     return lines != said.end() && !lines->second.empty() && lines->second.back() == encode(message);
   }
@@ -42,8 +42,8 @@ class FakeConnections : public Connections {
   std::map<ConnectionId, std::vector<std::string>> said;
   std::map<ConnectionId, int> pings, probes;
   std::set<ConnectionId> closed, sessions, cut, behind;  // cut: only the session is left
-  std::map<ConnectionId, Verdict> verdicts;
-  Udp udp_way = Udp::kAnswers;
+  std::map<ConnectionId, protocol::Verdict> verdicts;
+  protocol::Udp udp_way = protocol::Udp::kAnswers;
   int64_t answered = -1;
 };
 

@@ -6,6 +6,8 @@
 namespace dl::supervise {
 namespace {
 
+using namespace protocol;
+
 TEST(LogLossesTest, ACompleteRunSaysNothing) {
   LogLosses losses;
   EXPECT_EQ(losses.add(1, 0, LogLost{}), "");

@@ -9,6 +9,8 @@
 namespace dl::supervise {
 namespace {
 
+using namespace protocol;
+
 // Two nodes with two learners each; connections 11 and 12 are those of their servers.
 class PmixServersTest : public testing::Test {
  protected:

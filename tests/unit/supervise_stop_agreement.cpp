@@ -16,6 +16,7 @@
 namespace dl::supervise {
 namespace {
 
+using namespace protocol;
 using Page = ProgressPage;
 using Kind = StopDecision::Kind;
 
@@ -133,10 +134,10 @@ TEST(StopAgreementTest, AllLearnersActAtOneTrainStepWhateverTheTiming) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
     constexpr int kWorld = 4;
-    std::vector<std::unique_ptr<agent::ProgressFile>> pages;
+    std::vector<std::unique_ptr<protocol::ProgressFile>> pages;
     std::vector<int64_t> stopped(kWorld, -1);
     for (int rank = 0; rank < kWorld; ++rank) {
-      pages.push_back(std::make_unique<agent::ProgressFile>());
+      pages.push_back(std::make_unique<protocol::ProgressFile>());
       ASSERT_TRUE(pages.back()->create(rank));
     }
     std::vector<std::thread> learners;

@@ -28,7 +28,7 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using namespace dl::supervise;
+using namespace dl::protocol;
 
 constexpr int kConnecting = 512;  // no listen queue (4096 at most on common kernels) drops one
 constexpr auto kTraining = std::chrono::milliseconds(300);

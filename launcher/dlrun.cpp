@@ -84,7 +84,7 @@ class OtherRuns {
                                     [](const std::string& line) { std::fprintf(stderr, "dlrun: %s\n", line.c_str()); });
     if (!admitted) {
       std::fprintf(stderr, "dlrun: %s\n", admitted.error().text.c_str());
-      return admitted.error().code == dl::Errc::kConflict ? 128 + SIGTERM : dl::supervise::kExitNoDirectory;
+      return admitted.error().code == dl::Errc::kConflict ? 128 + SIGTERM : dl::kExitNoDirectory;
     }
     admission_ = std::move(*admitted);
     *plan = std::move(admission_->plan);
@@ -142,7 +142,7 @@ int printed(int status) {
   const dl::Status flushed = dl::flush_standard_output();
   if (flushed) return status;
   std::fprintf(stderr, "dlrun: %s\n", flushed.error().text.c_str());
-  return dl::supervise::kExitNoDirectory;
+  return dl::kExitNoDirectory;
 }
 
 // `link` leads to the guard; nullptr for a dry run.
@@ -161,7 +161,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   }
   if (!gathered || !plan) {
     std::fprintf(stderr, "dlrun: %s\n", (gathered ? plan.error() : gathered.error()).text.c_str());
-    return dl::supervise::kExitUsage;
+    return dl::kExitUsage;
   }
   if (run.dry_run) {
     const dl::plan::RunFacts facts;
@@ -182,14 +182,14 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     const bool busy = lock.error().code == dl::Errc::kBusy;  // that error already names what is allowed
     std::fprintf(stderr, "dlrun: %s%s\n", lock.error().text.c_str(),
                  busy ? "" : "; allowed: --job-dir=PATH in a folder that you can write to");
-    return dl::supervise::kExitNoDirectory;
+    return dl::kExitNoDirectory;
   }
   if (!run.quiet)
     for (const auto* lines : {&gathered->notes, &plan->warnings})
       for (const std::string& line : *lines) std::fprintf(stderr, "dlrun: %s\n", line.c_str());
   if (const dl::Status there = dl::check_mpi_plugin(*plan, gathered->input.site.pmix); !there) {
     std::fprintf(stderr, "dlrun: %s\n", there.error().text.c_str());
-    return dl::supervise::kExitUsage;
+    return dl::kExitUsage;
   }
   const dl::preflight::OtherPlan other = other_plan(others ? &*others : nullptr);
   if (!end_is_due(predecessor, *plan))
@@ -251,12 +251,12 @@ int main(int argc, char** argv) try {
                  "dlrun: called in learner %s of another dlrun (%s), which is no place for a second one; allowed: the "
                  "program itself here, or a second dlrun in the batch script beside the first\n",
                  rank.c_str(), dl::environment_value(dl::env::kJobDir).c_str());
-    return dl::supervise::kExitUsage;
+    return dl::kExitUsage;
   }
   if (run.debug) {
     if (const dl::Status relayed = dl::relay_terminal(); !relayed) {
       std::fprintf(stderr, "dlrun: --debug: %s\n", relayed.error().text.c_str());
-      return dl::supervise::kExitUsage;
+      return dl::kExitUsage;
     }
   }
   run.local_id = dl::local_job_id();  // a dlrun that takes the place of a dead one has the same id
@@ -265,5 +265,5 @@ int main(int argc, char** argv) try {
   });
 } catch (const std::exception& e) {
   std::fprintf(stderr, "dlrun: %s\n", e.what());
-  return dl::supervise::kExitInternal;
+  return dl::kExitInternal;
 }

@@ -3,7 +3,7 @@
 // + signal). dlrun(1) has the same table.
 #pragma once
 
-namespace dl::supervise {
+namespace dl {
 
 constexpr int kExitUsage = 2;         // bad option or request; nothing was started
 constexpr int kExitInternal = 70;     // a fault of slurm-dl itself
@@ -18,4 +18,4 @@ constexpr int kExitDoNotRestart = 93;
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;  // the command does not exist
 
-}  // namespace dl::supervise
+}  // namespace dl

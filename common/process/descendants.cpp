@@ -17,7 +17,7 @@
 
 #include "common/base/atomic_file.h"
 
-namespace dl::agent {
+namespace dl {
 namespace {
 
 struct ProcessRow {
@@ -120,4 +120,4 @@ int sweep_marked(const std::string& entry) {
   return killed;
 }
 
-}  // namespace dl::agent
+}  // namespace dl

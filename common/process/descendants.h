@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace dl::agent {
+namespace dl {
 
 // All processes below `root` (not itself), from /proc.
 std::vector<pid_t> descendants_of(pid_t root);
@@ -24,4 +24,4 @@ int kill_descendants(std::chrono::milliseconds limit, const std::vector<pid_t>& 
 // learner had detached do not. Returns how many there were.
 int sweep_marked(const std::string& entry);
 
-}  // namespace dl::agent
+}  // namespace dl

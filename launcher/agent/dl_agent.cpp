@@ -16,7 +16,7 @@
 int main(int argc, char** argv) try {
   dl::open_closed_standard_files();
   if (argc == 3 && std::string(argv[1]) == "--sweep") {
-    dl::agent::sweep_marked(argv[2]);
+    dl::sweep_marked(argv[2]);
     dl::protocol::remove_orphaned_pages();
     dl::agent::PmixServer::remove_left();
     return 0;

@@ -191,7 +191,7 @@ bool Guard::clear_up() {
     const int signal = ::sigtimedwait(&watched_, &info, &look);
     if (signal > 0) handle(signal);
   }
-  agent::kill_descendants(kKillLimit);
+  kill_descendants(kKillLimit);
   return false;
 }
 

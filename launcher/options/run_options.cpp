@@ -61,13 +61,13 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   ParsedArguments parsed;
   auto fail = [&parsed](const std::string& text) {
     std::fprintf(stderr, "dlrun: %s\nTry 'dlrun --help'.\n", text.c_str());
-    parsed.exit_status = supervise::kExitUsage;
+    parsed.exit_status = kExitUsage;
     return parsed;
   };
   const Result<std::string> text = line.parse(argc, argv);
   if (!text) return fail(text.error().text);
   if (!text->empty()) {
-    parsed.exit_status = std::fputs(text->c_str(), stdout) < 0 ? supervise::kExitInternal : 0;
+    parsed.exit_status = std::fputs(text->c_str(), stdout) < 0 ? kExitInternal : 0;
     return parsed;
   }
   if (run.command.empty())

@@ -41,7 +41,7 @@ int requeue_without(const OtherPlan& other, const plan::LaunchPlan& plan, const 
   if (!job || !job->batch || !job->requeue) {
     tell(
         fmt::format("the rest of the allocation does not hold the learners: submit it again with --exclude={}", names));
-    return supervise::kExitNodeLost;
+    return kExitNodeLost;
   }
   const std::string reason = fmt::format("the job goes back into the queue and stays away from {}", names);
   tell(reason);
@@ -55,7 +55,7 @@ int requeue_without(const OtherPlan& other, const plan::LaunchPlan& plan, const 
     ignore(slurm_cli::hold(job_id), "nothing more can be done");
     tell("the job could not be put back into the queue: " + put_back.error().text);
   }
-  return supervise::kExitNodeLost;
+  return kExitNodeLost;
 }
 
 RunInput run_input(const plan::PlanInput& input, const plan::LaunchPlan& plan) {
@@ -113,7 +113,7 @@ std::optional<int> check_nodes(const OtherPlan& other, plan::PlanInput* input, b
     if (!quiet || finding.grade == Grade::kBad) tell(line_of(finding));
   const std::vector<std::string> bad = bad_nodes(outcome->findings);
   if (bad.empty()) return std::nullopt;
-  if (!run.under_slurm) return supervise::kExitNodeLost;
+  if (!run.under_slurm) return kExitNodeLost;
 
   if (auto without = other.without(bad, *plan, input)) {
     tell(plan::describe_without(bad, *without));

@@ -110,22 +110,22 @@ bool runs_here(const RunCommand& run, std::string* note) {
 
 int submit_command(const RunCommand& run) {
   auto input = script_input(run);
-  if (!input) return failed(input.error(), supervise::kExitUsage);
+  if (!input) return failed(input.error(), kExitUsage);
   const auto script = batch_script(*input);
-  if (!script) return failed(script.error(), supervise::kExitUsage);
+  if (!script) return failed(script.error(), kExitUsage);
   if (run.dry_run) {
     std::fputs(script->c_str(), stdout);
     return 0;
   }
   const auto written = write_script(input->work_dir, file_name_for(value_of(*input, "job-name")), *script);
-  if (!written) return failed(written.error(), supervise::kExitCannotStart);
+  if (!written) return failed(written.error(), kExitCannotStart);
   const std::string& path = written->path;
   if (!run.quiet) show(path, *script);
   const auto submitted = submit_script(path);
   if (!submitted) {
     // The same command line writes the script again once the error is removed.
     if (written->created) ::unlink(path.c_str());
-    return failed(submitted.error(), supervise::kExitCannotStart);
+    return failed(submitted.error(), kExitCannotStart);
   }
   if (!run.quiet) {
     std::fputs(submitted->message.c_str(), stderr);

@@ -159,7 +159,7 @@ void Supervisor::perform(const Sweep& /*sweep*/) {
 void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
   std::string mark = std::string(env::kRunId) + "=" + run_id;
   if (!plan().under_slurm) {
-    agent::sweep_marked(mark);
+    sweep_marked(mark);
     protocol::remove_orphaned_pages();
     return done();
   }
@@ -295,7 +295,7 @@ void Supervisor::perform(const Finish& /*finish*/) {
   if (control_written_) ::unlink(dir_.control().c_str());
   ::unlink(dir_.request().c_str());
   // Without Slurm, processes that a killed agent has left are now children of dlrun.
-  if (!plan().under_slurm) agent::kill_descendants(std::chrono::seconds(3));
+  if (!plan().under_slurm) kill_descendants(std::chrono::seconds(3));
   uv_stop(&loop_);
 }
 

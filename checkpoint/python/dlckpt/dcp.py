@@ -30,7 +30,7 @@ from . import arrays, committed, library, torch_adapter
 from .context import Context
 from .errors import CorruptError, InvalidError, LibraryError, MismatchError, NotFoundError, of_framework
 from .settings import find_settings
-from .store import STATE_BLOB
+from .attached import STATE_BLOB
 
 try:
     import torch

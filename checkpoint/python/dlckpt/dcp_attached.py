@@ -14,7 +14,7 @@ from .errors import CorruptError, MismatchError
 
 
 def contents(text: bytes, where: str) -> dcp_records.Contents:
-    """The contents of a record that attach() wrote (store.STATE_BLOB), without the learners' own records. CorruptError;
+    """The contents of a record that attach() wrote (attached.STATE_BLOB), without the learners' own records. CorruptError;
     MismatchError if a newer version wrote it."""
     references: Dict[int, Dict[str, Any]] = {}
     kept: List[torch.Tensor] = []  # keeps objects alive, so that no id() is used twice

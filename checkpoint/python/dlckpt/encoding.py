@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the state of all attached objects into what a save stores: two JSON records (see store.py), and the arrays beside them."""
+"""Turns the state of all attached objects into what a save stores: two JSON records (see attached.py), and the arrays beside them."""
 from __future__ import annotations
 
 import itertools
@@ -34,7 +34,7 @@ class Encoded(NamedTuple):
 
 def encode(step: int, world: World, shared_entries: List[Entry], own_entries: List[Entry], state: Dict[str, Any],
            progress: Dict[str, Any], unmoved: Dict[str, Unmoved], anew: bool = False) -> Encoded:
-    """STATE and RANK of a checkpoint of train step ``step``, and its arrays. ``state`` is job.state, ``progress`` Store.progress.
+    """STATE and RANK of a checkpoint of train step ``step``, and its arrays. ``state`` is job.state, ``progress`` Attached.progress.
     ``unmoved`` has the objects of earlier calls by name; it is used, unless all is to be made ``anew``, and updated.
     StateError for state that cannot be stored. Nothing else is changed."""
     found: Found = {}

@@ -9,6 +9,7 @@ import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Union
 
 from . import codec, library
+from .attached import Attached, Peeked, peek
 from .context import Context, SaveStats
 from .entries import Entry
 from .errors import Error, InternalError, InvalidError, MismatchError, StateError, error_for
@@ -18,7 +19,6 @@ from .progress import Progress
 from .run_id import find_run_id
 from .settings import Every, find_settings
 from .signals import StopSignals
-from .store import Peeked, Store, peek
 from .world import World, find_world
 
 EXIT_SAVED = 75
@@ -122,7 +122,7 @@ class Job(Progress):
         self._dir = ""
         self._final_save = final_save
         self._context: Optional[Context] = None
-        self._store: Optional[Store] = None
+        self._attached: Optional[Attached] = None
         self._signals: Optional[StopSignals] = None
         self._mode = mode
         self._unhook: List[Callable[[], None]] = []
@@ -267,7 +267,7 @@ class Job(Progress):
         count, or with per_rank each learner's own. While a save is in flight they may be replaced, but not written to. May be
         called again for further files; the former ones stay as they are. Collective if a checkpoint was restored. MismatchError
         if that checkpoint lacks such a file, unless attach(strict=False)."""
-        if self._context is None or self._store is None:
+        if self._context is None or self._attached is None:
             return
         # A restore puts all registered files back, and the program may have changed the former ones since.
         for name in self._files:
@@ -276,7 +276,7 @@ class Job(Progress):
             for name, path in paths.items():
                 self._context.member(name, os.fspath(path), per_rank=per_rank)
             if self.restored and self._saved_step == self.train_step:
-                self._store.restore_members(self.train_step)
+                self._attached.restore_members(self.train_step)
         except MismatchError as error:
             if self._strict:
                 for name in paths:
@@ -303,7 +303,7 @@ class Job(Progress):
         for undo in self._unhook:
             undo()
         self._unhook = []
-        self._context = self._store = self._signals = None
+        self._context = self._attached = self._signals = None
         atexit.unregister(self.close)
 
     def __enter__(self) -> "Job":
@@ -333,10 +333,10 @@ class Job(Progress):
         self._strict = strict
         if self._context is None:
             return
-        store = Store(self._context, self._dir, self.world, entries, self.state, strict)
+        attached = Attached(self._context, self._dir, self.world, entries, self.state, strict)
         try:
-            store.prove()
-            restored = store.restore()
+            attached.prove()
+            restored = attached.restore()
         except MismatchError as error:
             self.close()
             self._unusable = "this job was not restored and cannot be used: %s" % error
@@ -345,7 +345,7 @@ class Job(Progress):
             self.close()
             self._unusable = "this job was not restored and cannot be used: %s" % error
             raise
-        for remark in store.remarks:
+        for remark in attached.remarks:
             self._say(remark)
         if restored is not None:
             self.restored = True
@@ -356,7 +356,7 @@ class Job(Progress):
             learners = "" if restored.world_size == self.world.size else " (saved by %d learners, now %d)" % (
                 restored.world_size, self.world.size)
             self._say("resumed at train step %d from %s%s%s" % (restored.step, self._dir, learners, batch))
-        self._store = store
+        self._attached = attached
         # This must run before the interpreter destroys modules: a context that is closed later could not release its lease.
         atexit.register(self.close)
 
@@ -374,18 +374,18 @@ class Job(Progress):
         return {"sync": library.SYNC, "lazy": library.LAZY}.get(self._mode, 0)
 
     def _save(self, flags: int) -> None:
-        if self._store is None:
+        if self._attached is None:
             raise InternalError("job.save() was called before attach() opened the checkpoint directory")
         if self.train_step != self._restored_step:
             self._give_random_back()  # forgets the kept states
         if flags & library.LAZY:
             self._guard()
         else:
-            self._store.guarded = None
+            self._attached.guarded = None
         if flags & library.SYNC:
             self._settle()  # reports a failure of the save in flight, even if the new save raises
-        self._store.progress = self._progress()
-        failed_before = self._store.save(self.train_step, flags)
+        self._attached.progress = self._progress()
+        failed_before = self._attached.save(self.train_step, flags)
         if failed_before and self._context is not None:
             stats = self._context.stats()
             self._failures = stats.failed_saves
@@ -398,7 +398,7 @@ class Job(Progress):
 
     def _guard(self) -> None:
         """Determines what a lazy save may read later: arrays that only the step() of the optimizers changes, which wait for it."""
-        if self._store is None or self._context is None:
+        if self._attached is None or self._context is None:
             return
         optimizers = [item.value for item in self._entries if isinstance(item, OptimizerEntry)]
         guarded: Set[int] = set()
@@ -407,7 +407,7 @@ class Job(Progress):
             guarded.update(torch_adapter.guarded_addresses(optimizer))
             if len(self._unhook) < len(optimizers):
                 self._unhook.append(torch_adapter.before_step(optimizer, self._context.before_mutation))
-        self._store.guarded = guarded
+        self._attached.guarded = guarded
 
     def _try_save(self, last: bool) -> bool:
         """Makes a save that is due; if it is the last one, it is durable on return. False if it failed."""

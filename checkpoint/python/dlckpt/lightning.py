@@ -102,8 +102,8 @@ class DlckptCallback(Callback):  # type: ignore[misc]
             self._entry.follow(trainer, trainer.train_dataloader.batches, before)
         if self.job is None:
             return
-        if self._entry.loaded is None and self.job._store is not None:
-            self.job._store.prove()  # so that state that cannot be stored is refused now, not at the first save after hours
+        if self._entry.loaded is None and self.job._attached is not None:
+            self.job._attached.prove()  # so that state that cannot be stored is refused now, not at the first save after hours
         self._entry.loaded = None
         self.job.train_step = trainer.global_step
         # Lightning's own handler would stop here without saving, and at another train step than dlrun's.

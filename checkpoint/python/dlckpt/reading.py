@@ -14,7 +14,7 @@ from .errors import CorruptError, Error, InvalidError, MismatchError, NotFoundEr
 from .parts import Parts
 from .reader import Reader, TensorInfo
 from .shard import Shard
-from .store import STATE_BLOB
+from .attached import STATE_BLOB
 
 
 class Loaded(NamedTuple):

@@ -33,7 +33,7 @@ _NOTHING: _Registered = (None, (), None)  # stands for a path that is not regist
 
 
 class Restored(NamedTuple):
-    """train_step, world size of the run that saved it, remarks for the user, and its progress in samples (Store.progress)."""
+    """train_step, world size of the run that saved it, remarks for the user, and its progress in samples (Attached.progress)."""
 
     step: int
     world_size: int
@@ -117,7 +117,7 @@ def _without_collector(function: _Function) -> _Function:
     return cast(_Function, run)
 
 
-class Store:
+class Attached:
     """Saves and restores a fixed set of entries through one context, which is open on ``dir``. ``state`` is job.state, the
     user's dict."""
 
@@ -462,4 +462,4 @@ def _rows(shape: List[int], item: int) -> Iterator[Tuple[Optional[List[int]], Op
         yield [begin] + [0] * (len(shape) - 1), [count] + shape[1:], count * row
 
 
-__all__ = ["Store", "Restored", "CorruptError"]
+__all__ = ["Attached", "Restored", "CorruptError"]

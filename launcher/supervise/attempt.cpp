@@ -4,17 +4,149 @@
 #include <algorithm>
 
 namespace dl::supervise {
+namespace {
+
+using record::JobState;
+
+// A dual-stack socket shows an IPv4 address as ::ffff:10.0.0.1.
+std::string plain_address(const std::string& address) {
+  return address.rfind("::ffff:", 0) == 0 ? address.substr(7) : address;
+}
+
+std::string first_port(const std::string& address, const std::vector<int>& ports) {
+  return format_endpoint(plain_address(address), ports.empty() ? 0 : ports.front());
+}
+
+}  // namespace
 
 using namespace protocol;
 
 Attempt::Attempt(const plan::LaunchPlan& plan, const SiteIdle& site_idle, int64_t now_ms, int64_t now_unix_ms)
-    : learners(static_cast<size_t>(plan.world_size())),
-      started_ms(now_ms),
-      started_unix_ms(now_unix_ms),
-      slow(learners.size()),
-      idle(learners.size(), site_idle) {
-  for (size_t rank = 0; rank < learners.size(); ++rank)
-    learners[rank].host = plan.nodes[static_cast<size_t>(plan.learners[rank].node)].name;
+    : slow(static_cast<size_t>(plan.world_size())),
+      idle(static_cast<size_t>(plan.world_size()), site_idle),
+      learners_(static_cast<size_t>(plan.world_size())),
+      deciding_(static_cast<size_t>(plan.deciding())),
+      nodes_(plan.nodes.size()),
+      started_ms_(now_ms),
+      started_unix_ms_(now_unix_ms) {
+  for (size_t rank = 0; rank < learners_.size(); ++rank)
+    learners_[rank].host = plan.nodes[static_cast<size_t>(plan.learners[rank].node)].name;
+}
+
+void Attempt::begin_again(const plan::LaunchPlan& plan, const SiteIdle& site_idle, int64_t now_ms,
+                          int64_t now_unix_ms) {
+  plan::RunFacts facts = std::move(facts_);
+  const int refused = refused_starts_;
+  *this = Attempt(plan, site_idle, now_ms, now_unix_ms);
+  facts_ = std::move(facts);
+  refused_starts_ = refused;
+}
+
+void Attempt::said_hello(int rank, const Hello& hello) {
+  Learner& learner = at(rank);
+  learner.said_hello = true;
+  learner.host = hello.host;
+  learner.address = hello.address;
+  learner.port = hello.port;
+  learner.coordinator_port = hello.coordinator_port;
+  learner.ras_port = hello.ras_port;
+  learner.ports = hello.ports;
+  agents_have_pmi_ = agents_have_pmi_ || hello.pmi;
+}
+
+void Attempt::started(int rank, int pid) {
+  Learner& learner = at(rank);
+  learner.started = true;
+  learner.pid = pid;
+  learner.state = JobState::kProcessing;
+}
+
+void Attempt::blame_for_hang(int rank) {
+  at(rank).hung = true;
+}
+
+void Attempt::end(int rank) {
+  at(rank).ended = true;
+}
+
+void Attempt::end_well(int rank, int exit, bool stopped) {
+  Learner& learner = at(rank);
+  learner.ended = true;
+  learner.exit = exit;
+  learner.state = stopped ? JobState::kHalted : JobState::kCompleted;
+}
+
+void Attempt::end_unheard() {
+  for (Learner& learner : learners_) learner.ended = learner.ended || !learner.said_hello;
+}
+
+const Failure& Attempt::fail(int rank, Failure failure, int64_t now_ms) {
+  Learner& learner = at(rank);
+  failure.rank = rank;
+  failure.host = nodes_ > 1 ? learner.host : "";
+  failure.at_ms = now_ms;
+  failure.step = learner.step;
+  learner.state = failure.asked ? JobState::kHalted : JobState::kFailed;
+  learner.exit = exit_status(failure);
+  failures_.push_back(std::move(failure));
+  return failures_.back();
+}
+
+bool Attempt::is_over() {
+  if (over_told_ || !all_ended()) return false;
+  over_told_ = true;
+  return true;
+}
+
+bool Attempt::any_said_hello() const {
+  return std::any_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; });
+}
+
+bool Attempt::any_decides() const {
+  for (size_t rank = 0; rank < deciding_; ++rank)
+    if (!learners_[rank].ended) return true;
+  return false;
+}
+
+bool Attempt::deaf_are_left() const {
+  for (size_t rank = 0; rank < deciding_; ++rank)
+    if (!learners_[rank].ended && learners_[rank].ever_attached) return false;
+  return any_decides();
+}
+
+void Attempt::lose_agent(int rank) {
+  at(rank).ended = true;
+  agent_lost_ = true;
+}
+
+void Attempt::silence_agent(int rank) {
+  lose_agent(rank);
+  agent_silent_ = true;
+}
+
+void Attempt::lose_agents() {
+  agent_lost_ = true;
+}
+
+void Attempt::serve_until(int64_t ms) {
+  if (serving_until_ms_ == 0) serving_until_ms_ = ms;
+}
+
+void Attempt::is_called(int attempt, int restarts, std::string run_id) {
+  facts_.attempt = attempt;
+  facts_.restarts = restarts;
+  facts_.run_id = std::move(run_id);
+}
+
+void Attempt::meet(plan::RunFacts stores, bool peers) {
+  facts_ = std::move(stores);
+  const Learner& first = learners_[0];
+  facts_.master_addr = plain_address(first.address);
+  facts_.master_port = first.port;
+  facts_.coordinator_port = first.coordinator_port;
+  facts_.ras_port = first.ras_port;
+  if (!peers) return;
+  for (const Learner& learner : learners_) facts_.peers.push_back(first_port(learner.address, learner.ports));
 }
 
 bool Attempt::all_said_hello() {
@@ -42,7 +174,7 @@ double Attempt::running_s(int64_t now_ms) const {
 }
 
 std::optional<int64_t> Attempt::progressed(int rank, const Progress& progress, int64_t now_ms) {
-  Learner& learner = learners[static_cast<size_t>(rank)];
+  Learner& learner = learners_[static_cast<size_t>(rank)];
   if (progress.step > learner.step && learner.step >= 0 && now_ms > learner.step_seen_ms) {
     const int64_t each = (now_ms - learner.step_seen_ms) / (progress.step - learner.step);
     step_ms_ = step_ms_ == 0 ? each : (3 * step_ms_ + each) / 4;
@@ -65,7 +197,7 @@ std::optional<int64_t> Attempt::progressed(int rank, const Progress& progress, i
 }
 
 void Attempt::stands_at(int rank, const StepReport& report) {
-  Learner& learner = learners[static_cast<size_t>(rank)];
+  Learner& learner = learners_[static_cast<size_t>(rank)];
   learner.page_state = report.state;
   learner.ever_attached = learner.ever_attached || report.attached;
   learner.step = std::max(learner.step, report.step);
@@ -73,7 +205,7 @@ void Attempt::stands_at(int rank, const StepReport& report) {
 
 SaveTimes Attempt::save_times() const {
   SaveTimes times;
-  for (const Learner& learner : learners) {
+  for (const Learner& learner : learners_) {
     times.save_ms = std::max(times.save_ms, learner.save_ms);
     times.local_ms = std::max(times.local_ms, learner.local_ms);
   }
@@ -83,7 +215,7 @@ SaveTimes Attempt::save_times() const {
 
 SaveCosts Attempt::save_costs() const {
   SaveCosts costs;
-  for (const Learner& learner : learners) {
+  for (const Learner& learner : learners_) {
     costs.cost_s = std::max(costs.cost_s, static_cast<double>(learner.cost_ms) / 1000);
     costs.durable_s = std::max(costs.durable_s, static_cast<double>(learner.save_ms) / 1000);
   }
@@ -92,12 +224,12 @@ SaveCosts Attempt::save_costs() const {
 
 int64_t Attempt::newest_saved_step() const {
   int64_t newest = -1;
-  for (const Learner& learner : learners) newest = std::max(newest, learner.saved_step);
+  for (const Learner& learner : learners_) newest = std::max(newest, learner.saved_step);
   return newest;
 }
 
 bool Attempt::any_attached() const {
-  return std::any_of(learners.begin(), learners.end(), [](const Learner& learner) { return learner.ever_attached; });
+  return std::any_of(learners_.begin(), learners_.end(), [](const Learner& learner) { return learner.ever_attached; });
 }
 
 }  // namespace dl::supervise

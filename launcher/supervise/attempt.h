@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/contract/checkpoint_interval.h"
@@ -49,54 +50,126 @@ struct Hang {
   std::map<int, std::vector<std::string>> lines;  // by rank: the last lines of its log
 };
 
+// Writing is done by named operations alone. Times without a unit of their own are of the awake clock.
 class Attempt {
  public:
   Attempt() = default;
   // The host of a learner is that of the plan until its agent names the real one.
   Attempt(const plan::LaunchPlan& plan, const SiteIdle& idle, int64_t now_ms, int64_t now_unix_ms);
+  // The same attempt with other agents: all learners begin anew. What it is called (facts()) stays, and how often Slurm
+  // has refused it.
+  void begin_again(const plan::LaunchPlan& plan, const SiteIdle& idle, int64_t now_ms, int64_t now_unix_ms);
+
+  int64_t started_ms() const { return started_ms_; }  // 0: no attempt has begun
+  int64_t started_unix_ms() const { return started_unix_ms_; }
+
+  // ---- its learners, by rank
+  const std::vector<Learner>& learners() const { return learners_; }
+  const Learner& learner(int rank) const { return learners_[static_cast<size_t>(rank)]; }
+  int deciding() const { return static_cast<int>(deciding_); }  // as LaunchPlan::deciding()
+  bool serves(int rank) const { return rank >= deciding(); }
+
+  void said_hello(int rank, const protocol::Hello& hello);  // its agent has come
+  void started(int rank, int pid);
+  // To be called when all learners run. True only for the first call.
+  bool all_run(int64_t now_ms);
+  double running_s(int64_t now_ms) const;  // since all learners run; 0 before
+  // Takes a learner's report. Returns its newest saved train step if this learner had not reported that one before.
+  std::optional<int64_t> progressed(int rank, const protocol::Progress& progress, int64_t now_ms);
+  void stands_at(int rank, const protocol::StepReport& report);  // takes a learner's answer to a request
+  void blame_for_hang(int rank);                                 // its exit status will be ignored
+
+  // ---- their ends. What has ended stays so.
+  void end(int rank);
+  // It has ended, and that was no failure; stopped: it had been asked to.
+  void end_well(int rank, int exit, bool stopped);
+  // Ends those whose agents have not said hello.
+  void end_unheard();
+  // It has failed, which says nothing of whether it has ended. Returns the failure with its rank, time and train step,
+  // and with its host if there are others: valid until the next failure. The learner gets its state and exit status.
+  const Failure& fail(int rank, Failure failure, int64_t now_ms);
+  // A failure of the attempt as a whole.
+  void fail(Failure failure) { failures_.push_back(std::move(failure)); }
+  const std::vector<Failure>& failures() const { return failures_; }
+  std::optional<Failure> cause() const { return first_cause(failures_); }
+  // True once: at the first call after all learners have ended.
+  bool is_over();
 
   // Cheap enough to call for each message of 10,000 learners: what was once true of a learner stays true.
   bool all_said_hello();
   bool all_started();  // or ended
   bool all_ended();
+  bool any_said_hello() const;
   bool any_attached() const;  // a learner uses the checkpoint library, so it can be asked to save
+  // Of the learners that decide (LaunchPlan::deciding()), one still runs.
+  bool any_decides() const;
+  // The same, and none of those can be asked to stop.
+  bool deaf_are_left() const;
 
-  // To be called when all learners run. True only for the first call.
-  bool all_run(int64_t now_ms);
+  // ---- its agents
+  void lose_agent(int rank);                    // it counts as lost, and so its learner has ended
+  void silence_agent(int rank);                 // the same, because it has said nothing for too long
+  void lose_agents();                           // all that still run count as lost; their learners have not ended yet
+  void dismiss_agents() { dismissed_ = true; }  // none may serve the next attempt, although none was lost
+  bool agent_lost() const { return agent_lost_; }
+  bool agent_silent() const { return agent_silent_; }
+  // An agent has reported that its task has a PMI server (Hello::pmi), so that it can begin only once.
+  bool agents_have_pmi() const { return agents_have_pmi_; }
+  // Whether they may serve the next attempt.
+  bool agents_may_stay() const { return !agents_have_pmi_ && !agent_lost_ && !dismissed_; }
+
+  // Slurm has refused their job step (refused_step.h). Returns how often it has by now.
+  int refused() { return ++refused_starts_; }
+  void start_again_at(int64_t ms) { start_again_ms_ = ms; }
+  bool waits_to_start_again() const { return start_again_ms_ != 0; }
+  bool may_start_again(int64_t now_ms) const { return waits_to_start_again() && now_ms >= start_again_ms_; }
+
+  // ---- learners that serve others (LaunchPlan::serves())
+  // All others have ended, so these are to end by themselves until then. Only the first call counts.
+  void serve_until(int64_t ms);
+  bool must_end_serving(int64_t now_ms) const { return serving_until_ms_ != 0 && now_ms >= serving_until_ms_; }
+  void end_serving() { serving_over_ = true; }  // they are being ended, which is no failure
+  bool serving_is_over() const { return serving_over_; }
+
+  // ---- saves
   // Whether a periodic save is due: all learners ran for every_ms without a save or an attempt to save.
   bool save_due(int64_t now_ms, int64_t every_ms) const;
   void save_tried(int64_t now_ms) { last_save_ms_ = now_ms; }
-  double running_s(int64_t now_ms) const;  // since all learners run; 0 before
-
-  // Takes a learner's report. Returns its newest saved train step if this learner had not reported that one before.
-  std::optional<int64_t> progressed(int rank, const protocol::Progress& progress, int64_t now_ms);
-  void stands_at(int rank, const protocol::StepReport& report);  // takes a learner's answer to a request
-
   SaveTimes save_times() const;  // of the slowest learner
   SaveCosts save_costs() const;
   int64_t newest_saved_step() const;
 
-  std::vector<Learner> learners;  // by rank
-  plan::RunFacts facts;
-  int64_t started_ms = 0, started_unix_ms = 0;
-  int refused_starts = 0;        // how often Slurm refused the agents' job step (refused_step.h)
-  int64_t start_again_ms = 0;    // when that job step is tried again; 0: it is not
-  bool agents_have_pmi = false;  // an agent has reported that (Hello::pmi)
-  bool over_told = false;        // AttemptOver was sent to the states of the run
+  // ---- what learners are told of the attempt
+  const plan::RunFacts& facts() const { return facts_; }
+  // Its number in the run (1-based), the restarts before it, and what its processes are found by (env::kRunId).
+  void is_called(int attempt, int restarts, std::string run_id);
+  // Learners meet where the agent of learner 0 has said, and each peer where its own agent has, if the plan has peers.
+  // stores: facts() with what dlrun hosts. To be called once all agents have said hello.
+  void meet(plan::RunFacts stores, bool peers);
+
   SlowLearners slow;
   IdleGpus idle;
   Hang hang;
-  std::vector<Failure> failures;
-  bool agent_lost = false, agent_silent = false;
-  int64_t serving_until_ms = 0;  // when learners that serve others are ended; 0: the others still run
-  bool serving_over = false;     // learners that serve others are being ended
 
  private:
+  Learner& at(int rank) { return learners_[static_cast<size_t>(rank)]; }
   template <typename Holds>
   bool all(size_t* below, Holds holds) {
-    while (*below < learners.size() && holds(learners[*below])) ++*below;
-    return *below == learners.size();
+    while (*below < learners_.size() && holds(learners_[*below])) ++*below;
+    return *below == learners_.size();
   }
+
+  std::vector<Learner> learners_;
+  plan::RunFacts facts_;
+  size_t deciding_ = 0, nodes_ = 0;
+  int64_t started_ms_ = 0, started_unix_ms_ = 0;
+  std::vector<Failure> failures_;
+  bool over_told_ = false;
+  bool agents_have_pmi_ = false, agent_lost_ = false, agent_silent_ = false, dismissed_ = false;
+  int refused_starts_ = 0;
+  int64_t start_again_ms_ = 0;    // 0: they are not
+  int64_t serving_until_ms_ = 0;  // 0: the others still run
+  bool serving_over_ = false;
 
   size_t hello_below_ = 0, started_below_ = 0, ended_below_ = 0;
   int64_t step_ms_ = 0;           // smoothed time of a train step

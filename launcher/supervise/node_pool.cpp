@@ -80,9 +80,9 @@ NodePool::Left NodePool::go_on_without() {
 std::vector<std::string> NodePool::suspects(const Attempt& attempt, bool without_lost) const {
   const std::vector<plan::PlannedNode>& stay = next(without_lost).nodes;
   std::set<std::string> names;
-  for (const Failure& failure : attempt.failures) {
+  for (const Failure& failure : attempt.failures()) {
     if (failure.asked || failure.rank < 0) continue;
-    const std::string& host = attempt.learners[static_cast<size_t>(failure.rank)].host;
+    const std::string& host = attempt.learner(failure.rank).host;
     if (std::any_of(stay.begin(), stay.end(), [&](const plan::PlannedNode& node) { return node.name == host; }))
       names.insert(host);
   }

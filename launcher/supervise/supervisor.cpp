@@ -197,14 +197,14 @@ void Supervisor::tick() {
   int64_t now = awake_ms();
   agents_->reap(now);
   rendezvous_->tick(now);
-  agents_->tick(now, attempt_.learners);
+  agents_->tick(now, attempt_.learners());
   for (const int rank : agents_->look_at_broken(now)) follow(agents_->judge(rank, state_.ending(), now));
   if (state_.alive()) {
     const bool all_hello = attempt_.all_said_hello();
     if (all_hello) agents_->all_came();
     look_whether_ready();
-    if (agents_->waits_in_vain(now, attempt_.started_ms)) return start_cold();
-    if (state_.may_greet() && now - attempt_.started_ms > 1000 * site_.agent_timeout.count()) return agents_missing();
+    if (agents_->waits_in_vain(now, attempt_.started_ms())) return start_cold();
+    if (state_.may_greet() && now - attempt_.started_ms() > 1000 * site_.agent_timeout.count()) return agents_missing();
     if (agents_->launcher_is_gone(now)) return launcher_gone(now, all_hello);
     if (attempt_.hang.open && now > attempt_.hang.deadline_ms) settle_hang();
     tick_serving(now);
@@ -239,10 +239,10 @@ JobStatus Supervisor::status() const {
   status.attempt = attempts_;
   status.restarts = memory_.restarts;
   status.max_restarts = plan().restarts;
-  status.started_ms = attempt_.started_unix_ms;
+  status.started_ms = attempt_.started_unix_ms();
   if (state_.stop) status.stopping = state_.stop->who;
-  for (size_t i = 0; i < attempt_.learners.size(); ++i) {
-    const Learner& l = attempt_.learners[i];
+  for (size_t i = 0; i < attempt_.learners().size(); ++i) {
+    const Learner& l = attempt_.learners()[i];
     status.learners.push_back(
         {static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step, l.save_ms, note_of(i)});
   }

@@ -131,12 +131,12 @@ class Supervisor {
   // Whether an agent stays after its learner has ended. With PMIx servers it stays even if no restart can follow, since
   // a server ends together with the agent of its node's first learner.
   bool may_keep_agents() const {
-    return !attempt_.agents_have_pmi && (memory_.restarts < plan().restarts || !plan().pmix_server.empty());
+    return !attempt_.agents_have_pmi() && (memory_.restarts < plan().restarts || !plan().pmix_server.empty());
   }
 
   // supervisor_store.cpp
   void open_rendezvous();
-  Status open_stores();
+  Status open_stores(plan::RunFacts* facts);
   bool needs_other_store(const FailureClass& its) const;
   void start_without_store();
 

@@ -25,21 +25,11 @@ using record::JobState;
 constexpr int kFailureGraceMs = 500;  // for the other learners to write their last lines after one has failed
 constexpr int64_t kServeOnMs = 1000;  // for learners that serve to end by themselves after all others have
 
-// A dual-stack socket shows an IPv4 address as ::ffff:10.0.0.1.
-std::string plain_address(const std::string& address) {
-  return address.rfind("::ffff:", 0) == 0 ? address.substr(7) : address;
-}
-
-std::string first_port(const std::string& address, const std::vector<int>& ports) {
-  return format_endpoint(plain_address(address), ports.empty() ? 0 : ports.front());
-}
-
 }  // namespace
 
 void Supervisor::start_attempt(const std::string& why, const std::string& code) {
   ++attempts_;
-  const bool woken =
-      agents_->begin(static_cast<size_t>(plan().world_size()), !attempt_.agents_have_pmi && !attempt_.agent_lost);
+  const bool woken = agents_->begin(static_cast<size_t>(plan().world_size()), attempt_.agents_may_stay());
   nodes_.begin_attempt();
   remember([](record::RunMemory* memory) {
     memory->lost.clear();
@@ -47,12 +37,10 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   });
   attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
   open_pmix();
-  attempt_.facts.attempt = attempts_;
-  attempt_.facts.restarts = memory_.restarts + memory_.moved;
-  attempt_.facts.run_id = fmt::format("{}-{}-{}", plan().job_id, attempts_, secret_.substr(0, 6));
-  if (attempt_.facts.run_id.size() > 64)
-    attempt_.facts.run_id = attempt_.facts.run_id.substr(attempt_.facts.run_id.size() - 64);
-  if (options_.guard != nullptr) options_.guard->run_id(attempt_.facts.run_id);
+  std::string run_id = fmt::format("{}-{}-{}", plan().job_id, attempts_, secret_.substr(0, 6));
+  if (run_id.size() > 64) run_id = run_id.substr(run_id.size() - 64);
+  attempt_.is_called(attempts_, memory_.restarts + memory_.moved, std::move(run_id));
+  if (options_.guard != nullptr) options_.guard->run_id(attempt_.facts().run_id);
   journal_->begin_attempt(attempts_, memory_.restarts);
   journal_->job(JobState::kDeploy, why, {}, code);
   // Otherwise events.jsonl still says what an earlier run of the job was to remember.
@@ -64,8 +52,8 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   if (ready && options_.plan_json) {
     // plan.json is readable by everybody, so it leaves out the run id, which contains a part of the secret.
     plan::RunFacts known;
-    known.attempt = attempt_.facts.attempt;
-    known.restarts = attempt_.facts.restarts;
+    known.attempt = attempt_.facts().attempt;
+    known.restarts = attempt_.facts().restarts;
     ready = replace_file(dir_.plan(), options_.plan_json(plan(), known));
   }
   if (ready) {
@@ -84,8 +72,8 @@ void Supervisor::agents_not_started(const std::string& why) {
   failure.kind = Failure::Kind::kNotStarted;
   failure.text = why;
   failure.exit = kExitCannotStart;
-  attempt_.failures.push_back(failure);
-  for (Learner& learner : attempt_.learners) learner.ended = !learner.said_hello;
+  attempt_.fail(std::move(failure));
+  attempt_.end_unheard();
   agents_->kill_all(SIGKILL);
   check_attempt_over();
 }
@@ -93,13 +81,9 @@ void Supervisor::agents_not_started(const std::string& why) {
 // Starts new agents for all ranks, because not all of the reused agents have come back, or Slurm refused the first
 // start.
 void Supervisor::start_cold() {
-  agents_->begin(attempt_.learners.size(), false);
-  plan::RunFacts facts = std::move(attempt_.facts);
-  const int refused = attempt_.refused_starts;
+  agents_->begin(attempt_.learners().size(), false);
   nodes_.begin_attempt();
-  attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
-  attempt_.facts = std::move(facts);
-  attempt_.refused_starts = refused;
+  attempt_.begin_again(plan(), site_.idle, awake_ms(), unix_ms());
   open_pmix();
   agents_->kill_all(SIGTERM);
   if (Status started = agents_->start(endpoint_, secret_); !started) agents_not_started(started.error().text);
@@ -113,7 +97,7 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
     return;
   }
   bool valid = hello.role == "agent" && hello.rank >= 0 && hello.rank < plan().world_size() && state_.may_greet() &&
-               !attempt_.learners[static_cast<size_t>(hello.rank)].said_hello;
+               !attempt_.learner(hello.rank).said_hello;
   if (!valid || hello.version != kProtocolVersion) {
     if (hello.role == "agent" && hello.version != kProtocolVersion)
       std::fprintf(stderr,
@@ -121,16 +105,8 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
                    hello.host.c_str());
     return server_->close(id);
   }
-  Learner& learner = attempt_.learners[static_cast<size_t>(hello.rank)];
   agents_->greet(id, hello.rank, hello.sessions, awake_ms());
-  learner.said_hello = true;
-  learner.host = hello.host;
-  learner.address = hello.address;
-  learner.port = hello.port;
-  learner.coordinator_port = hello.coordinator_port;
-  learner.ras_port = hello.ras_port;
-  attempt_.agents_have_pmi = attempt_.agents_have_pmi || hello.pmi;
-  learner.ports = hello.ports;
+  attempt_.said_hello(hello.rank, hello);
   if (!hello.error.empty())
     return agents_not_started(fmt::format("the PMIx server (dl-pmix) on {}: {}", hello.host, hello.error));
   if (state_.ending()) return server_->send(id, Kill{0});
@@ -143,19 +119,13 @@ void Supervisor::look_whether_ready() {
 }
 
 void Supervisor::perform(const StartLearners& /*start*/) {
-  if (Status ready = open_stores(); !ready) return agents_not_started(ready.error().text);
-  attempt_.facts.master_addr = attempt_.learners[0].address;
-  attempt_.facts.master_port = attempt_.learners[0].port;
-  attempt_.facts.master_addr = plain_address(attempt_.facts.master_addr);
-  attempt_.facts.coordinator_port = attempt_.learners[0].coordinator_port;
-  attempt_.facts.ras_port = attempt_.learners[0].ras_port;
-  if (plan().peers)
-    for (const Learner& learner : attempt_.learners)
-      attempt_.facts.peers.push_back(first_port(learner.address, learner.ports));
+  plan::RunFacts facts = attempt_.facts();
+  if (Status ready = open_stores(&facts); !ready) return agents_not_started(ready.error().text);
+  attempt_.meet(std::move(facts), plan().peers);
   for (int rank = 0; rank < plan().world_size(); ++rank) {
     Start start;
-    start.context = plan::learner_context(plan(), rank, attempt_.facts);
-    start.context.ports = attempt_.learners[static_cast<size_t>(rank)].ports;
+    start.context = plan::learner_context(plan(), rank, attempt_.facts());
+    start.context.ports = attempt_.learner(rank).ports;
     start.families = plan().families;
     start.environment = plan().framework_environment;
     start.activate = plan().activate;
@@ -201,7 +171,7 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
     if (const auto* lost = std::get_if<LogLost>(&message)) return on_log_lost(rank, *lost);
     if (const auto* size = std::get_if<LogSize>(&message)) return log_times_->grew(rank, size->bytes, unix_ms());
     // The learner has ended, and its agent waits for the next attempt: further messages are ignored.
-    if (attempt_.learners[static_cast<size_t>(rank)].ended) return;
+    if (attempt_.learner(rank).ended) return;
     if (const auto* started = std::get_if<Started>(&message))
       on_started(rank, *started);
     else if (const auto* progress = std::get_if<Progress>(&message))
@@ -230,11 +200,8 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
 }
 
 void Supervisor::on_started(int rank, const Started& started) {
-  Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
-  learner.started = true;
-  learner.pid = started.pid;
-  learner.state = JobState::kProcessing;
-  journal_->learner(rank, JobState::kProcessing, learner.host);
+  attempt_.started(rank, started.pid);
+  journal_->learner(rank, JobState::kProcessing, attempt_.learner(rank).host);
   if (!attempt_.all_started()) return;
   handle(AllStarted{});
   if (!attempt_.all_run(awake_ms())) return;
@@ -257,34 +224,28 @@ void Supervisor::on_log_lost(int rank, const LogLost& lost) {
 }
 
 void Supervisor::on_exited(int rank, const Exited& exited) {
-  Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
+  const Learner& learner = attempt_.learner(rank);
   if (learner.ended) return;
-  learner.ended = true;
+  attempt_.end(rank);
   on_log_lost(rank, exited.log_lost);
-  learner.exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
   if (!may_keep_agents()) agents_->let_go(rank);
   if (learner.hung) {
-    learner.exit = kExitHang;
     handle(Gone{rank});
     return check_attempt_over();
   }
   bool stopped = state_.stop && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
-  if (attempt_.serving_over && plan().serves(rank) && exited.asked && exited.error.empty()) learner.exit = 0;
-  bool failed = !exited.error.empty() || (learner.exit != 0 && !stopped) || pmix_->has_aborted(rank);
+  int exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
+  if (attempt_.serving_is_over() && plan().serves(rank) && exited.asked && exited.error.empty()) exit = 0;
+  bool failed = !exited.error.empty() || (exit != 0 && !stopped) || pmix_->has_aborted(rank);
   if (exited.stragglers > 0 && !state_.ending())
     say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
   if (!failed) {
-    learner.state = stopped ? JobState::kHalted : JobState::kCompleted;
-    journal_->learner(rank, learner.state, learner.host, "", "", learner.exit);
-    pmix_->tell_of_end(rank, false, learner.exit);
-    int alive = 0, attached = 0;
-    for (const Learner& other : attempt_.learners) {
-      if (plan().serves(static_cast<int>(&other - attempt_.learners.data()))) continue;
-      alive += other.ended ? 0 : 1;
-      attached += !other.ended && other.ever_attached ? 1 : 0;
-    }
-    handle(Gone{rank, alive > 0 && attached == 0});
-    if (alive == 0 && attempt_.serving_until_ms == 0) attempt_.serving_until_ms = awake_ms() + kServeOnMs;
+    attempt_.end_well(rank, exit, stopped);
+    journal_->learner(rank, learner.state, learner.host, "", "", exit);
+    pmix_->tell_of_end(rank, false, exit);
+    const bool others_decide = attempt_.any_decides();
+    handle(Gone{rank, attempt_.deaf_are_left()});
+    if (!others_decide) attempt_.serve_until(awake_ms() + kServeOnMs);
   } else {
     Failure failure;
     failure.kind = !exited.error.empty() ? Failure::Kind::kNotStarted
@@ -306,27 +267,21 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
 
 // Ends the learners that serve and have not ended by themselves, once all others have.
 void Supervisor::tick_serving(int64_t now_ms) {
-  if (attempt_.serving_until_ms == 0 || now_ms < attempt_.serving_until_ms || !state_.running()) return;
-  attempt_.serving_over = true;
+  if (!attempt_.must_end_serving(now_ms) || !state_.running()) return;
+  attempt_.end_serving();
   handle(EndLearners{kFailureGraceMs});
 }
 
 void Supervisor::learner_failed(int rank, Failure failure) {
-  Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
-  failure.rank = rank;
-  failure.host = plan().nodes.size() > 1 ? learner.host : "";
-  failure.at_ms = awake_ms();
-  failure.step = learner.step;
-  learner.state = failure.asked ? JobState::kHalted : JobState::kFailed;
-  learner.exit = exit_status(failure);
-  if (failure.asked) {
+  const Failure& its = attempt_.fail(rank, std::move(failure), awake_ms());
+  const Learner& learner = attempt_.learner(rank);
+  if (its.asked) {
     journal_->learner(rank, learner.state, learner.host, "ended by dlrun", "", learner.exit);
   } else {
-    const FailureClass its = classify(failure, site_.failures);
-    journal_->learner_failed(rank, learner.host, describe(failure), its, failure_signature(failure, its), learner.exit);
+    const FailureClass of = classify(its, site_.failures);
+    journal_->learner_failed(rank, learner.host, describe(its), of, failure_signature(its, of), learner.exit);
   }
   const int exit = learner.exit;
-  attempt_.failures.push_back(std::move(failure));
   handle(Gone{rank});
   const bool told = pmix_->tell_of_end(rank, true, exit);
   if (!told) return handle(EndLearners{kFailureGraceMs});
@@ -337,10 +292,10 @@ void Supervisor::learner_failed(int rank, Failure failure) {
 // closed. With only_silent, learners whose agents had said hello are not blamed.
 void Supervisor::give_up_learners(const Failure& failure, bool only_silent) {
   const bool were_to_end = state_.ending();  // the first failure below ends all the other learners
-  for (size_t i = 0; i < attempt_.learners.size(); ++i) {
-    Learner& learner = attempt_.learners[i];
+  for (size_t i = 0; i < attempt_.learners().size(); ++i) {
+    const Learner& learner = attempt_.learners()[i];
     if (learner.ended) continue;
-    learner.ended = true;
+    attempt_.end(static_cast<int>(i));
     agents_->let_go(static_cast<int>(i));
     Failure its = failure;
     its.asked = were_to_end || (only_silent && learner.said_hello);
@@ -352,8 +307,7 @@ void Supervisor::give_up_learners(const Failure& failure, bool only_silent) {
 }
 
 void Supervisor::check_attempt_over() {
-  if (!state_.alive() || attempt_.over_told || !attempt_.all_ended()) return;
-  attempt_.over_told = true;
+  if (!state_.alive() || !attempt_.is_over()) return;
   look_at_scaling(/*last=*/true);
   rendezvous_->close();
   pmix_->close();

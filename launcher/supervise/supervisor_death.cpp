@@ -86,7 +86,7 @@ void Supervisor::answer_death() {
       decision_.action = EndDecision::Action::kAlreadyRequeued;
   } else {
     decision_ = decide_after_death(death, before.last, limits);
-    attempt_.failures = {death};
+    attempt_.fail(death);
   }
   handle(decided_of_decision());
 }

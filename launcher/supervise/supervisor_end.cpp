@@ -36,7 +36,7 @@ bool by_sigterm(const std::optional<Failure>& cause) {
 }  // namespace
 
 AttemptOver Supervisor::attempt_over() const {
-  const std::optional<Failure> cause = first_cause(attempt_.failures);
+  const std::optional<Failure> cause = attempt_.cause();
   AttemptOver over;
   over.job_known = slurm_->info().has_value();
   over.by_sigterm = by_sigterm(cause);
@@ -47,19 +47,19 @@ AttemptOver Supervisor::attempt_over() const {
 AttemptEnd Supervisor::attempt_end() const {
   const std::optional<Stop>& stop = state_.stop;
   AttemptEnd end;
-  end.failure = first_cause(attempt_.failures);
+  end.failure = attempt_.cause();
   if (end.failure) end.failure_class = classify(*end.failure, site_.failures);
   const int64_t failed_ms = end.failure ? unix_ms() - (awake_ms() - end.failure->at_ms) : 0;
   const bool slurms_kill =
       stop && end.failure && !nodes_.any_lost() && is_slurms_kill(*end.failure, failed_ms, stop->slurm_ends_ms);
   if (stop && (!stop->late || by_sigterm(end.failure) || slurms_kill)) end.stop = stop->cause;
   end.saved_step = attempt_.newest_saved_step();
-  end.all_finished =
-      std::all_of(attempt_.learners.begin(), attempt_.learners.end(), [](const Learner& l) { return l.exit == 0; }) &&
-      attempt_.failures.empty() && !(stop && stop->killing);
-  bool nobody_failed = std::all_of(attempt_.learners.begin(), attempt_.learners.end(),
+  end.all_finished = std::all_of(attempt_.learners().begin(), attempt_.learners().end(),
+                                 [](const Learner& l) { return l.exit == 0; }) &&
+                     attempt_.failures().empty() && !(stop && stop->killing);
+  bool nobody_failed = std::all_of(attempt_.learners().begin(), attempt_.learners().end(),
                                    [](const Learner& l) { return l.exit == 0 || l.exit == kExitSaved; });
-  bool anybody_saved = std::any_of(attempt_.learners.begin(), attempt_.learners.end(),
+  bool anybody_saved = std::any_of(attempt_.learners().begin(), attempt_.learners().end(),
                                    [](const Learner& l) { return l.exit == kExitSaved; });
   // Once the checkpoint of the agreed train step is committed, a learner that fails while it ends, because its peers
   // are gone, does not matter.
@@ -79,7 +79,7 @@ void Supervisor::perform(const AskWhy& /*ask*/) {
     const NoticeReading reading = read_signal(state_.rules, SIGTERM, signal_ms, known, unix_ms());
     const bool slurms = reading.kind != NoticeReading::Kind::kStop || reading.cause != StopCause::kInterrupt;
     WhyKnown why;
-    if (known && by_sigterm(first_cause(attempt_.failures)) && slurms) why.by_slurm = reading.cause;
+    if (known && by_sigterm(attempt_.cause()) && slurms) why.by_slurm = reading.cause;
     handle(why);
   });
 }
@@ -107,7 +107,7 @@ void Supervisor::perform(const JudgeEnd& /*judge*/) {
   }
   Decided decided;
   // What Slurm is killing needs no sweep, and Slurm starts no further step of such a job.
-  decided.sweep = attempt_.agent_lost && !end.killed_by_slurm;
+  decided.sweep = attempt_.agent_lost() && !end.killed_by_slurm;
   decided.again = end.failure && !end.stop && needs_other_store(end.failure_class);
   decide(decide_end(end, limits), decided);
 }
@@ -144,7 +144,7 @@ Decided Supervisor::decided_of_decision() const {
 // The failure that the decision is about, if any, and its class.
 std::optional<Failure> Supervisor::cause_of_end() const {
   if (decision_.action == EndDecision::Action::kComplete || decision_.by_slurm) return std::nullopt;
-  return first_cause(attempt_.failures);
+  return attempt_.cause();
 }
 FailureClass Supervisor::class_of_end() const {
   const auto cause = cause_of_end();
@@ -152,7 +152,7 @@ FailureClass Supervisor::class_of_end() const {
 }
 
 void Supervisor::perform(const Sweep& /*sweep*/) {
-  sweep(attempt_.facts.run_id, [this] { handle(Swept{}); });
+  sweep(attempt_.facts().run_id, [this] { handle(Swept{}); });
 }
 
 // Ends what is left, on any node, of an attempt whose agents may not have ended their learners.
@@ -203,7 +203,7 @@ void Supervisor::perform(const End& /*end*/) {
     say("Slurm puts a job that was preempted back once more after its end; that start will run nothing");
   }
   const int64_t step = attempt_.newest_saved_step();
-  const double seconds = static_cast<double>(awake_ms() - attempt_.started_ms) / 1000;
+  const double seconds = static_cast<double>(awake_ms() - attempt_.started_ms()) / 1000;
   int status = decision_.exit_status;
   const std::string lost = log_losses_.summary(journal_->lost());
   const std::string reason = decision_.reason + (lost.empty() ? "" : "; " + lost);
@@ -211,7 +211,7 @@ void Supervisor::perform(const End& /*end*/) {
   if (decision_.action == Action::kComplete) {
     journal_->job(JobState::kCompleted, reason, step, "000", 0);
     // A dlrun that takes over at the end has begun no attempt.
-    if (!options_.quiet && attempt_.started_ms == 0)
+    if (!options_.quiet && attempt_.started_ms() == 0)
       words = name() + ": " + reason + "\n";
     else if (!options_.quiet)
       words = fmt::format("{}: completed in {}\n", name(),
@@ -245,7 +245,7 @@ void Supervisor::restart() {
     ++memory->class_restarts[class_of_end().name];
   });
   say(fmt::format("{}; restart {} of {}", decision_.reason, memory_.restarts, plan().restarts));
-  if (attempt_.agent_silent) forget_old_step();
+  if (attempt_.agent_silent()) forget_old_step();
   start_attempt(fmt::format("restart {} of {}: {}", memory_.restarts, plan().restarts, decision_.reason));
 }
 

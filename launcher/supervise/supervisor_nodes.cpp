@@ -55,7 +55,7 @@ void Supervisor::nodes_checked(const CheckedNodes& found) {
     limits.measurable = plan().checkpoint.has_value() || attempt_.newest_saved_step() >= 0;
     decision_ = decide_without_bad(std::move(decision_), found.bad, nodes_.rest_suffices(), limits);
     // Agents that wait for the next attempt were started for a plan with the bad nodes, so none of them may be reused.
-    attempt_.agent_lost = true;
+    attempt_.dismiss_agents();
     remember([&](record::RunMemory* memory) {
       for (const std::string& name : found.bad) memory->excluded += (memory->excluded.empty() ? "" : ",") + name;
     });

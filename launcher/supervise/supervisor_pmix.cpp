@@ -14,7 +14,7 @@ void Supervisor::open_pmix() {
 }
 
 PmixServers::Now Supervisor::now_for_pmix() const {
-  return {awake_ms(), state_.phase, attempt_.learners};
+  return {awake_ms(), state_.phase, attempt_.learners()};
 }
 
 void Supervisor::follow(const PmixServers::News& news) {

@@ -18,9 +18,7 @@ void Supervisor::perform(const PutBack& back) {
   remember([this](record::RunMemory* memory) { memory->decided = decided_text(decision_.action); });
   const auto cause = cause_of_end();
   if (decision_.exclude_node && cause)
-    remember([&](record::RunMemory* memory) {
-      memory->excluded = attempt_.learners[static_cast<size_t>(cause->rank)].host;
-    });
+    remember([&](record::RunMemory* memory) { memory->excluded = attempt_.learner(cause->rank).host; });
   journal_->job(back.hold ? JobState::kHalted : JobState::kPending, decision_.reason, attempt_.newest_saved_step(),
                 class_code(), decision_.exit_status);
   if (back.hold)

@@ -69,7 +69,7 @@ void Supervisor::perform(const StartAttempt& start) {
 
 void Supervisor::perform(const GiveUpUnheard& /*give_up*/) {
   agents_->kill_all(SIGTERM);
-  for (Learner& learner : attempt_.learners) learner.ended = learner.ended || !learner.said_hello;
+  attempt_.end_unheard();
   check_attempt_over();
 }
 
@@ -78,7 +78,7 @@ void Supervisor::perform(const GiveUpAll& /*give_up*/) {
   Failure failure;
   failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
   failure.text = "its agent has sent nothing since the learners were told to end";
-  attempt_.agent_lost = true;
+  attempt_.lose_agents();
   give_up_learners(failure, /*only_silent=*/false);
 }
 

@@ -69,24 +69,23 @@ void Supervisor::ask_kill_wait() {
 
 void Supervisor::perform(const SendRequest& request) {
   for (int rank = 0; rank < plan().deciding(); ++rank)
-    if (!attempt_.learners[static_cast<size_t>(rank)].ended)
-      agents_->tell(rank, Request{request.request, request.kind});
+    if (!attempt_.learner(rank).ended) agents_->tell(rank, Request{request.request, request.kind});
 }
 
 void Supervisor::perform(const SendDecide& decide) {
-  agents_->tell_all(encode(Decide{decide.request, decide.kind, decide.step}), attempt_.learners);
+  agents_->tell_all(encode(Decide{decide.request, decide.kind, decide.step}), attempt_.learners());
 }
 
 void Supervisor::perform(const SendWithdraw& withdraw) {
-  agents_->tell_all(encode(Withdraw{withdraw.request}), attempt_.learners);
+  agents_->tell_all(encode(Withdraw{withdraw.request}), attempt_.learners());
 }
 
 void Supervisor::perform(const SignalLearners& signal) {
-  agents_->tell_all(encode(Signal{signal.signal}), attempt_.learners);
+  agents_->tell_all(encode(Signal{signal.signal}), attempt_.learners());
 }
 
 void Supervisor::perform(const KillLearners& kill) {
-  agents_->tell_all(encode(Kill{kill.grace_ms}), attempt_.learners);
+  agents_->tell_all(encode(Kill{kill.grace_ms}), attempt_.learners());
 }
 
 void Supervisor::on_step_report(int rank, const StepReport& report) {

@@ -17,9 +17,9 @@ void Supervisor::open_rendezvous() {
     std::set<std::string> asked;
     const std::string line =
         encode(WhoConnects{query, connection.client, connection.client_port, connection.server_port});
-    for (size_t i = 0; i < attempt_.learners.size(); ++i) {
+    for (size_t i = 0; i < attempt_.learners().size(); ++i) {
       const int rank = static_cast<int>(i);
-      if (agents_->has(rank) && asked.insert(attempt_.learners[i].host).second) agents_->tell_line(rank, line);
+      if (agents_->has(rank) && asked.insert(attempt_.learners()[i].host).second) agents_->tell_line(rank, line);
     }
     return static_cast<int>(asked.size());
   });
@@ -27,15 +27,15 @@ void Supervisor::open_rendezvous() {
 
 // A failure to open Horovod's store is returned, so that no learner starts: each would take itself for the only one.
 // Without the store of torch.distributed, learner 0 hosts one.
-Status Supervisor::open_stores() {
+Status Supervisor::open_stores(plan::RunFacts* facts) {
   if (plan().launcher_store) {
-    if (Status opened = rendezvous_->open_store(endpoint_, &attempt_.facts); !opened) {
+    if (Status opened = rendezvous_->open_store(endpoint_, facts); !opened) {
       say(fmt::format("learner 0 hosts the store: {}", opened.error().text));
       nodes_.drop_launcher_store();
       remember([this](record::RunMemory* memory) { memory->store_host = nodes_.store_host(); });
     }
   }
-  return plan().http_store ? rendezvous_->open_http_store(endpoint_, &attempt_.facts) : Status{};
+  return plan().http_store ? rendezvous_->open_http_store(endpoint_, facts) : Status{};
 }
 
 void Supervisor::look_at_store(int64_t now_ms) {

@@ -29,27 +29,26 @@ void Supervisor::launcher_gone(int64_t now_ms, bool all_hello) {
   failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
   failure.text = launcher_name(plan()) +
                  (all_hello ? " ended while learners were running" : " ended before it had started the learners");
-  attempt_.agent_lost = true;
+  attempt_.lose_agents();
   give_up_learners(failure, /*only_silent=*/false);
 }
 
 // Whether srun will be started again, because Slurm refused to start the agents. It does so for a moment after a
 // reconfigure.
 bool Supervisor::starts_again(int64_t now_ms) {
-  const auto& learners = attempt_.learners;
-  const bool none_came = std::none_of(learners.begin(), learners.end(), [](const Learner& l) { return l.said_hello; });
-  if (!none_came || state_.phase != Phase::kStarting || plan().method != plan::LaunchMethod::kSrun) return false;
+  if (attempt_.any_said_hello() || state_.phase != Phase::kStarting || plan().method != plan::LaunchMethod::kSrun)
+    return false;
   const int status = agents_->launcher_status();
   if (!WIFEXITED(status) || !slurm_cli::may_be_refused(WEXITSTATUS(status))) return false;
-  if (attempt_.start_again_ms == 0) {
-    const auto pause = slurm_cli::pause_after_refusal(++attempt_.refused_starts);
+  if (!attempt_.waits_to_start_again()) {
+    const int refused = attempt_.refused();
+    const auto pause = slurm_cli::pause_after_refusal(refused);
     if (!pause) return false;
-    attempt_.start_again_ms = now_ms + 1000 * pause->count();
+    attempt_.start_again_at(now_ms + 1000 * pause->count());
     say(fmt::format("{} could not start the agents (see its error above); trying again in {} (try {} of {})",
-                    launcher_name(plan()), format_duration(*pause), attempt_.refused_starts,
-                    slurm_cli::max_tries_again()));
+                    launcher_name(plan()), format_duration(*pause), refused, slurm_cli::max_tries_again()));
   }
-  if (now_ms >= attempt_.start_again_ms) start_cold();
+  if (attempt_.may_start_again(now_ms)) start_cold();
   return true;
 }
 
@@ -58,7 +57,7 @@ bool Supervisor::starts_again(int64_t now_ms) {
 // second. A suspended job is spared, because its nodes go on one after the other.
 void Supervisor::look_for_silent_agents(int64_t now_ms) {
   if (!learners_under_way()) return;
-  const std::vector<int> silent = agents_->silent(now_ms, silence_limit_ms(), attempt_.learners);
+  const std::vector<int> silent = agents_->silent(now_ms, silence_limit_ms(), attempt_.learners());
   if (silent.empty()) return;
   if (!plan().under_slurm) return agents_silent();
   agents_->silence_is_asked_about();
@@ -70,10 +69,10 @@ void Supervisor::look_for_silent_agents(int64_t now_ms) {
 }
 
 void Supervisor::agents_silent() {
-  for (const int rank : agents_->silent(awake_ms(), silence_limit_ms(), attempt_.learners)) {
-    Learner& learner = attempt_.learners[static_cast<size_t>(rank)];
+  for (const int rank : agents_->silent(awake_ms(), silence_limit_ms(), attempt_.learners())) {
+    const Learner& learner = attempt_.learner(rank);
     if (learner.ended) continue;
-    learner.ended = attempt_.agent_lost = attempt_.agent_silent = true;
+    attempt_.silence_agent(rank);
     agents_->let_go(rank);
     Failure failure;
     failure.kind = Failure::Kind::kAgentLost;
@@ -89,11 +88,11 @@ void Supervisor::agents_silent() {
 // costs everybody's time.
 void Supervisor::look_for_stragglers() {
   std::vector<std::optional<double>> times;
-  times.reserve(attempt_.learners.size());
-  for (const Learner& learner : attempt_.learners)
+  times.reserve(attempt_.learners().size());
+  for (const Learner& learner : attempt_.learners())
     times.push_back(learner.ended ? std::nullopt : learner.times.median_ms());
   for (const Straggler& straggler : attempt_.slow.look(find_stragglers(times))) {
-    const Learner& learner = attempt_.learners[static_cast<size_t>(straggler.rank)];
+    const Learner& learner = attempt_.learner(straggler.rank);
     const std::string note = describe(straggler);
     journal_->learner(straggler.rank, learner.state, learner.host, note);
     say(fmt::format("warning: learner {} on {} is {}", straggler.rank, learner.host, note));
@@ -128,7 +127,7 @@ void Supervisor::look_for_idle_gpus() {
 
 void Supervisor::look_at_scaling(bool last) {
   if (plan().servers > 0) return;  // learners beside parameter servers scale by another formula
-  scaling_->look(dir_, scaling_record_of(plan()), attempt_.learners, awake_ms(), attempt_.started_ms, last);
+  scaling_->look(dir_, scaling_record_of(plan()), attempt_.learners(), awake_ms(), attempt_.started_ms(), last);
   if (!scaling_->hint().empty()) journal_->scale(scaling_->hint());
 }
 

@@ -5,6 +5,9 @@
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 constexpr int kQuickQuestions = 4;
@@ -15,7 +18,7 @@ constexpr uint64_t kQuickMs = 4;
 // A connection is broken, whether or not the agent may connect again.
 void Supervisor::on_broken(ConnectionId id, const std::string& why) {
   if (pmix_->knows(id)) return follow(pmix_->broken(id, why, now_for_pmix()));
-  const auto loss = agents_->broken(id, why, state_.ending(), awake_ms(), attempt_.learners);
+  const auto loss = agents_->broken(id, why, state_.ending(), awake_ms(), attempt_.learners());
   if (loss) return follow(loss);
   if (agents_->rank_of(id)) ask_quickly(id);
 }
@@ -31,22 +34,20 @@ void Supervisor::on_resumed(ConnectionId id) {
   pmix_->resumed(id);
   const auto resumed = agents_->resumed(id, awake_ms());
   if (!resumed) return;
-  const Learner& learner = attempt_.learners[static_cast<size_t>(resumed->rank)];
+  const Learner& learner = attempt_.learner(resumed->rank);
   journal_->learner(resumed->rank, learner.state, learner.host, resumed->text);
   say(fmt::format("learner {} on {}: {}", resumed->rank, learner.host, resumed->text));
 }
 
 void Supervisor::follow(const std::optional<AgentLoss>& loss) {
   if (!loss) return;
-  Learner& learner = attempt_.learners[static_cast<size_t>(loss->rank)];
-  learner.ended = true;
-  attempt_.agent_lost = true;
+  attempt_.lose_agent(loss->rank);
   if (loss->takes_node()) {
     nodes_.lose(loss->rank);
     remember([&](record::RunMemory* memory) { memory->lost.push_back(nodes_.name_of(loss->rank)); });
   }
   if (loss->fence_until_ms) raise_fence(*loss->fence_until_ms);
-  Failure failure = failure_of(*loss, learner.host);
+  Failure failure = failure_of(*loss, attempt_.learner(loss->rank).host);
   failure.asked = state_.ending();
   learner_failed(loss->rank, failure);
   check_attempt_over();

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace dl::supervise {
 namespace {
 
@@ -30,18 +34,197 @@ Progress at_step(int64_t step, int64_t saved = -1) {
   return progress;
 }
 
+Failure by_signal(int signal, bool asked = false) {
+  Failure failure;
+  failure.kind = Failure::Kind::kSignal;
+  failure.signal = signal;
+  failure.asked = asked;
+  return failure;
+}
+
+Hello hello_from(const std::string& host, const std::string& address) {
+  Hello hello;
+  hello.host = host;
+  hello.address = address;
+  return hello;
+}
+
 TEST(AttemptTest, ItBeginsWithItsLearnersWhereTheyArePlannedToBe) {
   Attempt attempt(plan_of(2), {}, 1000, 1789000000000);
-  ASSERT_EQ(attempt.learners.size(), 2U);
-  EXPECT_EQ(attempt.learners[1].host, "n1");
+  ASSERT_EQ(attempt.learners().size(), 2U);
+  EXPECT_EQ(attempt.learner(1).host, "n1");
   EXPECT_FALSE(attempt.all_said_hello());
-  attempt.learners[0].said_hello = attempt.learners[1].said_hello = true;
+  EXPECT_FALSE(attempt.any_said_hello());
+  attempt.said_hello(0, hello_from("n0", "10.0.0.1"));
+  EXPECT_TRUE(attempt.any_said_hello());
+  EXPECT_FALSE(attempt.all_said_hello());
+  attempt.said_hello(1, hello_from("real", "10.0.0.2"));
   EXPECT_TRUE(attempt.all_said_hello());
-  attempt.learners[0].started = attempt.learners[1].ended = true;
+  EXPECT_EQ(attempt.learner(1).host, "real");
+  attempt.started(0, 4711);
+  EXPECT_EQ(attempt.learner(0).pid, 4711);
+  EXPECT_EQ(attempt.learner(0).state, record::JobState::kProcessing);
+  attempt.end(1);
   EXPECT_TRUE(attempt.all_started());
-  EXPECT_FALSE(attempt.all_ended());
-  attempt.learners[0].ended = true;
+  EXPECT_FALSE(attempt.is_over());
+  attempt.end(0);
   EXPECT_TRUE(attempt.all_ended());
+  EXPECT_TRUE(attempt.is_over());
+  EXPECT_FALSE(attempt.is_over()) << "told once";
+}
+
+TEST(AttemptTest, ALearnerThatFailsIsNamedWithItsHostOnlyIfThereAreOthers) {
+  for (const int learners : {1, 2}) {
+    Attempt attempt(plan_of(learners), {}, 1000, 0);
+    attempt.progressed(0, at_step(41), 1500);
+    const Failure& failure = attempt.fail(0, by_signal(9), 2000);
+    EXPECT_EQ(failure.host, learners == 1 ? "" : "n0");
+    EXPECT_EQ(failure.step, 41);
+    EXPECT_EQ(failure.at_ms, 2000);
+    EXPECT_EQ(attempt.learner(0).exit, 137);
+    EXPECT_EQ(attempt.learner(0).state, record::JobState::kFailed);
+    EXPECT_FALSE(attempt.learner(0).ended) << "a learner that hangs has failed, and still runs";
+  }
+}
+
+TEST(AttemptTest, TheCauseIsTheFirstFailureThatNobodyAskedFor) {
+  Attempt attempt(plan_of(3), {}, 1000, 0);
+  EXPECT_FALSE(attempt.cause());
+  attempt.fail(0, by_signal(9, /*asked=*/true), 1000);
+  EXPECT_EQ(attempt.learner(0).state, record::JobState::kHalted);
+  EXPECT_FALSE(attempt.cause());
+  attempt.fail(2, by_signal(11), 2000);
+  attempt.fail(1, by_signal(9), 9000);
+  ASSERT_TRUE(attempt.cause());
+  EXPECT_EQ(attempt.cause()->rank, 2);
+  EXPECT_EQ(attempt.failures().size(), 3U);
+}
+
+TEST(AttemptTest, LearnersWhoseAgentsHaveNotComeEndAndNoneBeginsAnew) {
+  Attempt attempt(plan_of(3), {}, 1000, 0);
+  attempt.said_hello(0, hello_from("n0", "10.0.0.1"));
+  attempt.said_hello(1, hello_from("n1", "10.0.0.2"));
+  attempt.lose_agent(1);
+  attempt.end_unheard();
+  EXPECT_FALSE(attempt.learner(0).ended);
+  EXPECT_TRUE(attempt.learner(1).ended) << "its agent had come, and was lost";
+  EXPECT_TRUE(attempt.learner(2).ended);
+}
+
+TEST(AttemptTest, AgentsMayStayUnlessOneWasLostOrCanBeginOnlyOnceOrANodeIsBad) {
+  const plan::LaunchPlan plan = plan_of(2);
+  EXPECT_TRUE(Attempt(plan, {}, 0, 0).agents_may_stay());
+
+  Attempt lost(plan, {}, 0, 0);
+  lost.lose_agent(1);
+  EXPECT_FALSE(lost.agents_may_stay());
+  EXPECT_TRUE(lost.agent_lost());
+  EXPECT_FALSE(lost.agent_silent());
+  EXPECT_TRUE(lost.learner(1).ended);
+  EXPECT_FALSE(lost.learner(0).ended);
+
+  Attempt silent(plan, {}, 0, 0);
+  silent.silence_agent(0);
+  EXPECT_TRUE(silent.agent_lost());
+  EXPECT_TRUE(silent.agent_silent());
+  EXPECT_TRUE(silent.learner(0).ended);
+
+  Attempt all_lost(plan, {}, 0, 0);
+  all_lost.lose_agents();
+  EXPECT_TRUE(all_lost.agent_lost());
+  EXPECT_FALSE(all_lost.learner(0).ended);
+
+  Attempt pmi(plan, {}, 0, 0);
+  Hello hello;
+  hello.pmi = true;
+  pmi.said_hello(0, hello);
+  pmi.said_hello(1, {});
+  EXPECT_TRUE(pmi.agents_have_pmi());
+  EXPECT_FALSE(pmi.agents_may_stay());
+
+  Attempt bad_node(plan, {}, 0, 0);
+  bad_node.dismiss_agents();
+  EXPECT_FALSE(bad_node.agents_may_stay());
+  EXPECT_FALSE(bad_node.agent_lost()) << "nothing has to be swept";
+}
+
+TEST(AttemptTest, WithOtherAgentsItKeepsItsNameAndHowOftenItWasRefused) {
+  Attempt attempt(plan_of(2), {}, 1000, 0);
+  attempt.is_called(3, 2, "7-3-abc");
+  EXPECT_EQ(attempt.refused(), 1);
+  EXPECT_FALSE(attempt.waits_to_start_again());
+  EXPECT_FALSE(attempt.may_start_again(9000));
+  attempt.start_again_at(3000);
+  EXPECT_TRUE(attempt.waits_to_start_again());
+  EXPECT_FALSE(attempt.may_start_again(2999));
+  EXPECT_TRUE(attempt.may_start_again(3000));
+  attempt.said_hello(0, hello_from("n0", "10.0.0.1"));
+  attempt.begin_again(plan_of(2), {}, 3000, 0);
+  EXPECT_EQ(attempt.started_ms(), 3000);
+  EXPECT_EQ(attempt.facts().attempt, 3);
+  EXPECT_EQ(attempt.facts().run_id, "7-3-abc");
+  EXPECT_FALSE(attempt.any_said_hello());
+  EXPECT_FALSE(attempt.waits_to_start_again());
+  EXPECT_EQ(attempt.refused(), 2);
+}
+
+TEST(AttemptTest, LearnersThatServeHaveAMomentToEndByThemselves) {
+  plan::LaunchPlan plan = plan_of(3);
+  plan.servers = 2;
+  plan.first_decides = true;
+  Attempt attempt(plan, {}, 1000, 0);
+  EXPECT_TRUE(attempt.any_decides());
+  EXPECT_FALSE(attempt.must_end_serving(100'000));
+  attempt.end_well(0, 0, /*stopped=*/false);
+  EXPECT_EQ(attempt.learner(0).state, record::JobState::kCompleted);
+  EXPECT_FALSE(attempt.any_decides());
+  attempt.serve_until(5000);
+  attempt.serve_until(6000);
+  EXPECT_FALSE(attempt.must_end_serving(4999));
+  EXPECT_TRUE(attempt.must_end_serving(5000)) << "the first call counts";
+  EXPECT_FALSE(attempt.serving_is_over());
+  attempt.end_serving();
+  EXPECT_TRUE(attempt.serving_is_over());
+}
+
+TEST(AttemptTest, DeafLearnersAreLeftOnceNoneThatRunsCanBeAskedToStop) {
+  Attempt attempt(plan_of(3), {}, 1000, 0);
+  attempt.progressed(0, at_step(1), 2000);
+  EXPECT_TRUE(attempt.any_attached());
+  EXPECT_FALSE(attempt.deaf_are_left());
+  attempt.end_well(0, 85, /*stopped=*/true);
+  EXPECT_EQ(attempt.learner(0).exit, 85);
+  EXPECT_EQ(attempt.learner(0).state, record::JobState::kHalted);
+  EXPECT_TRUE(attempt.deaf_are_left());
+  attempt.end(1);
+  attempt.end(2);
+  EXPECT_FALSE(attempt.deaf_are_left()) << "none is left";
+}
+
+TEST(AttemptTest, LearnersMeetWhereTheAgentOfTheFirstOneHasSaid) {
+  for (const bool peers : {false, true}) {
+    Attempt attempt(plan_of(2), {}, 1000, 0);
+    Hello first = hello_from("n0", "::ffff:10.0.0.1");
+    first.port = 29500;
+    first.ports = {7001};
+    first.coordinator_port = 7002;
+    first.ras_port = 7003;
+    attempt.said_hello(0, first);
+    attempt.said_hello(1, hello_from("n1", "fd00::2"));
+    attempt.is_called(1, 0, "run");
+    plan::RunFacts stores = attempt.facts();
+    stores.store_port = 1234;
+    attempt.meet(std::move(stores), peers);
+    const plan::RunFacts& facts = attempt.facts();
+    EXPECT_EQ(facts.run_id, "run");
+    EXPECT_EQ(facts.store_port, 1234);
+    EXPECT_EQ(facts.master_addr, "10.0.0.1") << "as users write it";
+    EXPECT_EQ(facts.master_port, 29500);
+    EXPECT_EQ(facts.coordinator_port, 7002);
+    EXPECT_EQ(facts.ras_port, 7003);
+    const std::vector<std::string> both = {"10.0.0.1:7001", format_endpoint("fd00::2", 0)};
+    EXPECT_EQ(facts.peers, peers ? both : std::vector<std::string>{});
+  }
 }
 
 TEST(AttemptTest, NoPeriodicSaveIsDueBeforeAllLearnersOfThisAttemptRun) {
@@ -89,7 +272,7 @@ TEST(AttemptTest, ASaveIsNewsOncePerLearnerAndPutsOffTheNext) {
   EXPECT_FALSE(attempt.progressed(0, at_step(6, 5), 5600));
   EXPECT_EQ(attempt.newest_saved_step(), 5);
   EXPECT_FALSE(attempt.save_due(9000, 5000));
-  EXPECT_TRUE(attempt.learners[0].ever_attached);
+  EXPECT_TRUE(attempt.learner(0).ever_attached);
 }
 
 TEST(AttemptTest, AnAnswerToARequestTellsWhereALearnerStands) {
@@ -100,8 +283,8 @@ TEST(AttemptTest, AnAnswerToARequestTellsWhereALearnerStands) {
   report.state = ProgressPage::kSaving;
   report.step = 6;
   attempt.stands_at(0, report);
-  EXPECT_EQ(attempt.learners[0].step, 7) << "an older word";
-  EXPECT_EQ(attempt.learners[0].page_state, ProgressPage::kSaving);
+  EXPECT_EQ(attempt.learner(0).step, 7) << "an older word";
+  EXPECT_EQ(attempt.learner(0).page_state, ProgressPage::kSaving);
 }
 
 }  // namespace

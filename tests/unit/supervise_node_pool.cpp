@@ -100,7 +100,7 @@ TEST_F(NodePoolTest, SuspectsAreNodesOfTheNextPlanWhereLearnersFailedByThemselve
     Failure failure;
     failure.rank = rank;
     failure.asked = rank == 1;
-    attempt.failures.push_back(failure);
+    attempt.fail(failure);
   }
   pool.lose(3);
   ASSERT_TRUE(pool.rest_suffices());

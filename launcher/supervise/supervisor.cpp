@@ -32,6 +32,7 @@ Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions 
       site_(std::move(site)),
       options_(std::move(options)),
       dir_(plan().job_dir),
+      voice_(options_.beside ? options_.run : 0, options_.quiet),
       stops_(plan(), site_.signal_lead.count() * 1000) {
   state_.rules.under_slurm = plan().under_slurm;
   state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();
@@ -51,15 +52,6 @@ Supervisor::~Supervisor() {
   for (auto& handle : signals_) uv_close(reinterpret_cast<uv_handle_t*>(handle.get()), nullptr);
   uv_run(&loop_, UV_RUN_DEFAULT);
   uv_loop_close(&loop_);
-}
-
-// As it calls itself where another dlrun writes to the same place.
-std::string Supervisor::name() const {
-  return options_.beside ? fmt::format("dlrun {}", options_.run) : "dlrun";
-}
-
-void Supervisor::say(const std::string& line) const {
-  if (!options_.quiet) std::fprintf(stderr, "%s: %s\n", name().c_str(), line.c_str());
 }
 
 Status Supervisor::set_up() {

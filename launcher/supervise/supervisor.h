@@ -51,6 +51,7 @@
 #include "launcher/supervise/scaling_keeper.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
+#include "launcher/supervise/voice.h"
 
 namespace dl::supervise {
 
@@ -95,8 +96,6 @@ class Supervisor {
   void tick();
   void answer_ctl(ConnectionId id, const protocol::ControlMessage& message);
   protocol::JobStatus status() const;
-  std::string name() const;
-  void say(const std::string& line) const;
 
   // supervisor_death.cpp
   void take_over();
@@ -231,7 +230,6 @@ class Supervisor {
   void perform(const Finish& finish);
   void restart();
   void settle(int exit_status, std::string last_words);
-  void poll(uint64_t interval_ms, std::function<bool()> step);
   void sweep(const std::string& run_id, std::function<void()> done);
 
   // supervisor_queue.cpp
@@ -248,6 +246,7 @@ class Supervisor {
   SiteConfig site_;
   RunOptions options_;
   record::JobDir dir_;
+  Voice voice_;
   uv_loop_t loop_{};
   uv_timer_t timer_{};
   std::vector<std::unique_ptr<uv_signal_t>> signals_;

@@ -58,10 +58,10 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   }
   if (ready) {
     if (memory_.restarts + memory_.moved == 0)
-      say(fmt::format("{} learner{} of {} on {}; logs in {}/logs/latest", plan().world_size(),
-                      plan().world_size() == 1 ? "" : "s", plan().framework,
-                      plan().nodes.size() == 1 ? plan().nodes[0].name : fmt::format("{} nodes", plan().nodes.size()),
-                      dir_.root()));
+      voice_.say(fmt::format(
+          "{} learner{} of {} on {}; logs in {}/logs/latest", plan().world_size(), plan().world_size() == 1 ? "" : "s",
+          plan().framework,
+          plan().nodes.size() == 1 ? plan().nodes[0].name : fmt::format("{} nodes", plan().nodes.size()), dir_.root()));
     if (!woken) ready = agents_->start(endpoint_, secret_);
   }
   if (!ready) agents_not_started(ready.error().text);
@@ -238,7 +238,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   if (attempt_.serving_is_over() && plan().serves(rank) && exited.asked && exited.error.empty()) exit = 0;
   bool failed = !exited.error.empty() || (exit != 0 && !stopped) || pmix_->has_aborted(rank);
   if (exited.stragglers > 0 && !state_.ending())
-    say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
+    voice_.say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
   if (!failed) {
     attempt_.end_well(rank, exit, stopped);
     journal_->learner(rank, learner.state, learner.host, "", "", exit);
@@ -259,7 +259,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     failure.memory = exited.memory;
     failure.exception = exited.exception;
     failure.last_lines = exited.last_lines;
-    if (const std::string line = pmix_->explain(rank, &failure); !line.empty()) say(line);
+    if (const std::string line = pmix_->explain(rank, &failure); !line.empty()) voice_.say(line);
     learner_failed(rank, failure);
   }
   check_attempt_over();

@@ -93,7 +93,7 @@ void Supervisor::answer_death() {
 
 void Supervisor::start_in_place_of_dead() {
   const std::string code = class_code();
-  say(decision_.reason + "; another has taken its place");
+  voice_.say(decision_.reason + "; another has taken its place");
   start_attempt("restart of dlrun: " + decision_.reason, code);
   if (!just_lost_.empty()) release_lost(just_lost_);
 }

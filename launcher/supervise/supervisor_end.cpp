@@ -16,6 +16,7 @@
 #include "common/process/descendants.h"
 #include "launcher/protocol/progress_file.h"
 #include "launcher/supervise/once_more.h"
+#include "launcher/supervise/repeat.h"
 #include "launcher/supervise/succession.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -200,7 +201,7 @@ void Supervisor::perform(const End& /*end*/) {
   remember([this](record::RunMemory* memory) { memory->decided = decided_text(decision_.action); });
   if (is_put_back_once_more() && slurm_->version() && puts_back_once_more(*slurm_->version())) {
     journal_->once_more(plan().slurm_restart_count + 1, command_text(plan().command));
-    say("Slurm puts a job that was preempted back once more after its end; that start will run nothing");
+    voice_.say("Slurm puts a job that was preempted back once more after its end; that start will run nothing");
   }
   const int64_t step = attempt_.newest_saved_step();
   const double seconds = static_cast<double>(awake_ms() - attempt_.started_ms()) / 1000;
@@ -212,14 +213,14 @@ void Supervisor::perform(const End& /*end*/) {
     journal_->job(JobState::kCompleted, reason, step, "000", 0);
     // A dlrun that takes over at the end has begun no attempt.
     if (!options_.quiet && attempt_.started_ms() == 0)
-      words = name() + ": " + reason + "\n";
+      words = voice_.name() + ": " + reason + "\n";
     else if (!options_.quiet)
-      words = fmt::format("{}: completed in {}\n", name(),
+      words = fmt::format("{}: completed in {}\n", voice_.name(),
                           seconds < 60 ? fmt::format("{:.1f} s", seconds)
                                        : format_duration(std::chrono::seconds(std::lround(seconds))));
   } else if (decision_.action == Action::kStopped) {
     journal_->job(JobState::kHalted, reason, step, "", status);
-    if (!options_.quiet) words = name() + ": " + decision_.reason + "\n";
+    if (!options_.quiet) words = voice_.name() + ": " + decision_.reason + "\n";
     // Outside Slurm, a Ctrl-C without a save exits with 128 + the signal, as shells expect.
     if (status == kExitNotSaved && !plan().under_slurm && state_.stop && state_.stop->signal != 0)
       status = 128 + state_.stop->signal;
@@ -228,7 +229,8 @@ void Supervisor::perform(const End& /*end*/) {
     words = failure_text(decision_.reason, cause_of_end(), class_of_end());
   }
   // Summed up again, because writing the last event may have failed, too.
-  if (const std::string all = log_losses_.summary(journal_->lost()); !all.empty()) words += name() + ": " + all + "\n";
+  if (const std::string all = log_losses_.summary(journal_->lost()); !all.empty())
+    words += voice_.name() + ": " + all + "\n";
   settle(status, std::move(words));
 }
 
@@ -244,7 +246,7 @@ void Supervisor::restart() {
     ++memory->restarts;
     ++memory->class_restarts[class_of_end().name];
   });
-  say(fmt::format("{}; restart {} of {}", decision_.reason, memory_.restarts, plan().restarts));
+  voice_.say(fmt::format("{}; restart {} of {}", decision_.reason, memory_.restarts, plan().restarts));
   if (attempt_.agent_silent()) forget_old_step();
   start_attempt(fmt::format("restart {} of {}: {}", memory_.restarts, plan().restarts, decision_.reason));
 }
@@ -253,7 +255,7 @@ void Supervisor::restart() {
 // log's last lines, unless they have just appeared in dlrun's output unmixed with those of other learners.
 std::string Supervisor::failure_text(const std::string& reason, const std::optional<Failure>& cause,
                                      const FailureClass& its) const {
-  std::string text = name() + ": " + reason;
+  std::string text = voice_.name() + ": " + reason;
   if (!cause || cause->kind == Failure::Kind::kNotStarted) return text + "\n";
   const std::string name = format_class(its);
   if (its.code != kPlainCode && reason.find(name) == std::string::npos) text += "; class " + name;
@@ -262,7 +264,7 @@ std::string Supervisor::failure_text(const std::string& reason, const std::optio
   if (plan().world_size() == 1 && !options_.quiet) return text;
   const auto& lines = cause->last_lines;
   for (size_t i = lines.size() - std::min(lines.size(), kShownLines); i < lines.size(); ++i)
-    text += fmt::format("{}:   | {}\n", this->name(), lines[i]);
+    text += fmt::format("{}:   | {}\n", voice_.name(), lines[i]);
   return text;
 }
 
@@ -271,7 +273,7 @@ void Supervisor::settle(int exit_status, std::string last_words) {
   exit_status_ = exit_status;
   // Agents exit when their connection is closed, and then srun or mpirun exits, too.
   server_->close_all();
-  poll(5, [this, since = awake_ms(), last_words = std::move(last_words)]() mutable {
+  repeat(&loop_, 5, [this, since = awake_ms(), last_words = std::move(last_words)]() mutable {
     agents_->reap(awake_ms());
     int64_t waited = awake_ms() - since;
     if (agents_->any_running() && waited < 15000) {
@@ -297,27 +299,6 @@ void Supervisor::perform(const Finish& /*finish*/) {
   // Without Slurm, processes that a killed agent has left are now children of dlrun.
   if (!plan().under_slurm) kill_descendants(std::chrono::seconds(3));
   uv_stop(&loop_);
-}
-
-// Calls `step` each interval_ms until it returns true.
-void Supervisor::poll(uint64_t interval_ms, std::function<bool()> step) {
-  struct Poll {
-    uv_timer_t timer{};
-    std::function<bool()> step;
-  };
-  auto* poll = new Poll;
-  poll->step = std::move(step);
-  uv_timer_init(&loop_, &poll->timer);
-  poll->timer.data = poll;
-  uv_timer_start(
-      &poll->timer,
-      [](uv_timer_t* timer) {
-        auto* self = static_cast<Poll*>(timer->data);
-        if (!self->step()) return;
-        uv_timer_stop(timer);
-        uv_close(reinterpret_cast<uv_handle_t*>(timer), [](uv_handle_t* h) { delete static_cast<Poll*>(h->data); });
-      },
-      0, interval_ms);
 }
 
 }  // namespace dl::supervise

@@ -24,8 +24,8 @@ void Supervisor::on_stalled(int rank, const Stalled& stalled) {
   attempt_.hang.deadline_ms = awake_ms() + kStacksLimitMs;
   attempt_.hang.standing_still.clear();
   attempt_.hang.lines.clear();
-  say(fmt::format("learner {} has made no progress for {} s; writing stack traces to {}", rank,
-                  stalled.silent_ms / 1000, dir_.attempt_logs(attempts_)));
+  voice_.say(fmt::format("learner {} has made no progress for {} s; writing stack traces to {}", rank,
+                         stalled.silent_ms / 1000, dir_.attempt_logs(attempts_)));
   for (size_t i = 0; i < attempt_.learners().size(); ++i) {
     const int each = static_cast<int>(i);
     if (attempt_.learners()[i].ended || !agents_->has(each)) continue;

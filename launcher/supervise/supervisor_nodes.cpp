@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "launcher/supervise/repeat.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -32,7 +33,7 @@ void Supervisor::go_on_without_lost(const std::string& reason) {
     memory->left_out.insert(memory->left_out.end(), left.out.begin(), left.out.end());
   });
   const std::string text = plan::describe_without(left.out, plan());
-  say(reason + "; " + text);
+  voice_.say(reason + "; " + text);
   start_attempt(fmt::format("restart elsewhere: {}; {}", reason, text));
   forget_old_step();
   if (!left.lost.empty()) release_lost(left.lost);
@@ -47,7 +48,7 @@ void Supervisor::perform(const CheckNodes& /*check*/) {
 }
 
 void Supervisor::nodes_checked(const CheckedNodes& found) {
-  for (const std::string& line : found.lines) say("preflight: " + line);
+  for (const std::string& line : found.lines) voice_.say("preflight: " + line);
   if (!found.bad.empty()) {
     nodes_.found_bad(found.bad);
     RestartLimits limits;
@@ -66,7 +67,7 @@ void Supervisor::nodes_checked(const CheckedNodes& found) {
 // srun waits for ever for the tasks of a lost node and for a stopped agent, so it is killed. Tasks of the other nodes
 // have ended by then.
 void Supervisor::forget_old_step() {
-  poll(500, [this, since = awake_ms()] {
+  repeat(&loop_, 500, [this, since = awake_ms()] {
     if (awake_ms() - since < kLastWordsMs && !state_.finished()) return false;
     agents_->kill_older(SIGKILL);
     return true;

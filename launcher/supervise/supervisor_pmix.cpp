@@ -18,7 +18,7 @@ PmixServers::Now Supervisor::now_for_pmix() const {
 }
 
 void Supervisor::follow(const PmixServers::News& news) {
-  for (const std::string& line : news.lines) say(line);
+  for (const std::string& line : news.lines) voice_.say(line);
   if (!news.not_started.empty()) return agents_not_started(news.not_started);
   if (news.end_learners_ms) handle(EndLearners{*news.end_learners_ms});
   if (news.lost) learner_failed(news.lost->first, news.lost->second);

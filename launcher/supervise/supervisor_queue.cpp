@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "launcher/supervise/repeat.h"
 #include "launcher/supervise/succession.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -22,10 +23,10 @@ void Supervisor::perform(const PutBack& back) {
   journal_->job(back.hold ? JobState::kHalted : JobState::kPending, decision_.reason, attempt_.newest_saved_step(),
                 class_code(), decision_.exit_status);
   if (back.hold)
-    say(decision_.reason + "; the job is held: dlctl resume " + plan().job_id);
+    voice_.say(decision_.reason + "; the job is held: dlctl resume " + plan().job_id);
   else
-    say(fmt::format("{}; the job goes back into the queue{}", decision_.reason,
-                    memory_.excluded.empty() ? "" : ", without node " + memory_.excluded));
+    voice_.say(fmt::format("{}; the job goes back into the queue{}", decision_.reason,
+                           memory_.excluded.empty() ? "" : ", without node " + memory_.excluded));
   look_for_request_file();  // for a pause that was asked for at the last moment
   server_->close_all();
   lease_->release();
@@ -52,13 +53,13 @@ void Supervisor::perform(const AlreadyBack& /*back*/) {
   remember([this](record::RunMemory* memory) { memory->decided = decided_text(decision_.action); });
   journal_->job(JobState::kPending, decision_.reason, attempt_.newest_saved_step(), class_code(),
                 decision_.exit_status);
-  say(decision_.reason);
+  voice_.say(decision_.reason);
   if (!keeps_begin_time()) return handle(Settled{});
   slurm_->keep_begin_time([this] { handle(Settled{}); });
 }
 
 void Supervisor::when_launchers_are_gone(int64_t limit_ms, std::function<void()> then) {
-  poll(5, [this, limit_ms, then, since = awake_ms()] {
+  repeat(&loop_, 5, [this, limit_ms, then, since = awake_ms()] {
     agents_->reap(awake_ms());
     if (agents_->any_running() && awake_ms() - since < limit_ms) return false;
     then();
@@ -69,7 +70,7 @@ void Supervisor::when_launchers_are_gone(int64_t limit_ms, std::function<void()>
 // Slurm kills the job, and dlrun with it. Until then dlrun keeps the begin time a few seconds ahead; otherwise Slurm
 // would set one two minutes ahead when the last process has gone.
 void Supervisor::perform(const KeepStartTime& /*keep*/) {
-  poll(1000, [this, rounds = 0]() mutable {
+  repeat(&loop_, 1000, [this, rounds = 0]() mutable {
     if (state_.phase == Phase::kOver) return true;
     // There is nothing left to wait for after KillWait and a margin, or once the batch script is gone.
     if (++rounds > state_.rules.kill_wait_s + 15 || (options_.guard != nullptr && options_.guard->script_gone())) {

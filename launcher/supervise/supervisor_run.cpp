@@ -56,7 +56,7 @@ void Supervisor::record_stop() {
 }
 
 void Supervisor::perform(const Say& what) {
-  say(what.text);
+  voice_.say(what.text);
 }
 
 void Supervisor::perform(const StartAttempt& start) {

@@ -2,6 +2,7 @@
 // Other dlruns of the same job: a stop is passed on to all of them, and the job is put back once, when all have saved.
 #include <fmt/core.h>
 
+#include "launcher/supervise/repeat.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -48,35 +49,37 @@ void Supervisor::put_back_together(bool hold) {
   const auto ask = [this](bool held, const std::string& excluded) {
     slurm_->put_back(held, excluded, [this](const Status& outcome) {
       if (options_.siblings && !options_.siblings->put_back(outcome))
-        poll(kLookMs, [this, outcome] { return state_.phase == Phase::kOver || options_.siblings->put_back(outcome); });
+        repeat(&loop_, kLookMs,
+               [this, outcome] { return state_.phase == Phase::kOver || options_.siblings->put_back(outcome); });
       if (!outcome) put_back_error_ = outcome.error().text;
       handle(BackInQueue{outcome.has_value()});
     });
   };
   if (!options_.siblings) return ask(hold, memory_.excluded);
-  poll(kLookMs, [this, ask, hold, asked = state_.stop.has_value(), arrived = false, since = awake_ms()]() mutable {
-    const bool late =
-        (state_.stop && state_.stop->deadline_ms && unix_ms() > *state_.stop->deadline_ms - kLastMoment) ||
-        (!arrived && awake_ms() - since > kMostToArriveMs);
-    if (!asked) asked = ask_siblings(hold ? runs::kPauseCause : runs::kTogetherCause, decision_.reason);
-    if (asked && !arrived) arrived = options_.siblings->arrive(hold, memory_.excluded);
-    if (!arrived && !late) return state_.phase == Phase::kOver;
-    const runs::Siblings::Turn turn = options_.siblings->turn(late);
-    switch (turn.kind) {
-      case runs::Siblings::Turn::Kind::kWait:
-        return state_.phase == Phase::kOver;
-      case runs::Siblings::Turn::Kind::kMine:
-        ask(turn.hold || state_.hold, turn.excluded);
-        return true;
-      case runs::Siblings::Turn::Kind::kRefused:
-        put_back_error_ = turn.refused;
-        break;
-      case runs::Siblings::Turn::Kind::kDone:
-        break;
-    }
-    handle(BackInQueue{turn.kind == runs::Siblings::Turn::Kind::kDone});
-    return true;
-  });
+  repeat(&loop_, kLookMs,
+         [this, ask, hold, asked = state_.stop.has_value(), arrived = false, since = awake_ms()]() mutable {
+           const bool late =
+               (state_.stop && state_.stop->deadline_ms && unix_ms() > *state_.stop->deadline_ms - kLastMoment) ||
+               (!arrived && awake_ms() - since > kMostToArriveMs);
+           if (!asked) asked = ask_siblings(hold ? runs::kPauseCause : runs::kTogetherCause, decision_.reason);
+           if (asked && !arrived) arrived = options_.siblings->arrive(hold, memory_.excluded);
+           if (!arrived && !late) return state_.phase == Phase::kOver;
+           const runs::Siblings::Turn turn = options_.siblings->turn(late);
+           switch (turn.kind) {
+             case runs::Siblings::Turn::Kind::kWait:
+               return state_.phase == Phase::kOver;
+             case runs::Siblings::Turn::Kind::kMine:
+               ask(turn.hold || state_.hold, turn.excluded);
+               return true;
+             case runs::Siblings::Turn::Kind::kRefused:
+               put_back_error_ = turn.refused;
+               break;
+             case runs::Siblings::Turn::Kind::kDone:
+               break;
+           }
+           handle(BackInQueue{turn.kind == runs::Siblings::Turn::Kind::kDone});
+           return true;
+         });
 }
 
 // Only one of the runs sets the begin time.

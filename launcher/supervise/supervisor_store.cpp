@@ -30,7 +30,7 @@ void Supervisor::open_rendezvous() {
 Status Supervisor::open_stores(plan::RunFacts* facts) {
   if (plan().launcher_store) {
     if (Status opened = rendezvous_->open_store(endpoint_, facts); !opened) {
-      say(fmt::format("learner 0 hosts the store: {}", opened.error().text));
+      voice_.say(fmt::format("learner 0 hosts the store: {}", opened.error().text));
       nodes_.drop_launcher_store();
       remember([this](record::RunMemory* memory) { memory->store_host = nodes_.store_host(); });
     }
@@ -41,7 +41,7 @@ Status Supervisor::open_stores(plan::RunFacts* facts) {
 void Supervisor::look_at_store(int64_t now_ms) {
   if (plan().world_size() < 2) return;
   const auto running_ms = static_cast<int64_t>(1000 * attempt_.running_s(now_ms));
-  if (const std::string note = rendezvous_->look(running_ms); !note.empty()) say(note);
+  if (const std::string note = rendezvous_->look(running_ms); !note.empty()) voice_.say(note);
 }
 
 // Some builds of PyTorch (Debian 13's, for one) have no libuv. Their learners fail right after their start, so the
@@ -54,7 +54,7 @@ void Supervisor::start_without_store() {
   nodes_.use_store_without_libuv();
   remember([this](record::RunMemory* memory) { memory->store_host = nodes_.store_host(); });
   const std::string why = "this PyTorch has no libuv: learner 0 hosts the store";
-  say(why + " (with USE_LIBUV=0 in the job's environment this second start is not needed)");
+  voice_.say(why + " (with USE_LIBUV=0 in the job's environment this second start is not needed)");
   start_attempt(why);
 }
 

@@ -45,8 +45,8 @@ bool Supervisor::starts_again(int64_t now_ms) {
     const auto pause = slurm_cli::pause_after_refusal(refused);
     if (!pause) return false;
     attempt_.start_again_at(now_ms + 1000 * pause->count());
-    say(fmt::format("{} could not start the agents (see its error above); trying again in {} (try {} of {})",
-                    launcher_name(plan()), format_duration(*pause), refused, slurm_cli::max_tries_again()));
+    voice_.say(fmt::format("{} could not start the agents (see its error above); trying again in {} (try {} of {})",
+                           launcher_name(plan()), format_duration(*pause), refused, slurm_cli::max_tries_again()));
   }
   if (attempt_.may_start_again(now_ms)) start_cold();
   return true;
@@ -95,7 +95,7 @@ void Supervisor::look_for_stragglers() {
     const Learner& learner = attempt_.learner(straggler.rank);
     const std::string note = describe(straggler);
     journal_->learner(straggler.rank, learner.state, learner.host, note);
-    say(fmt::format("warning: learner {} on {} is {}", straggler.rank, learner.host, note));
+    voice_.say(fmt::format("warning: learner {} on {} is {}", straggler.rank, learner.host, note));
   }
 }
 
@@ -118,7 +118,7 @@ void Supervisor::look_for_idle_gpus() {
   if (!news.used_again.empty()) text = used_again_text(news.used_again, each);
   if (!news.idle.empty()) {
     text = unused_text(news.idle, each, attempt_.idle.unused_ms(news.idle, now));
-    say("warning: " + text);
+    voice_.say("warning: " + text);
   }
   const std::vector<int> idle = attempt_.idle.idle();
   journal_->idle_gpus({static_cast<int>(idle.size()) * each, (unix_ms() - attempt_.idle.unused_ms(idle, now)) / 1000},

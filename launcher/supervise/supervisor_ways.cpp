@@ -2,6 +2,7 @@
 // Acts on what AgentFleet and PmixServers conclude when a connection of theirs breaks or is resumed.
 #include <fmt/core.h>
 
+#include "launcher/supervise/repeat.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -24,7 +25,7 @@ void Supervisor::on_broken(ConnectionId id, const std::string& why) {
 }
 
 void Supervisor::ask_quickly(ConnectionId id) {
-  poll(kQuickMs, [this, id, left = kQuickQuestions + 1]() mutable {
+  repeat(&loop_, kQuickMs, [this, id, left = kQuickQuestions + 1]() mutable {
     if (state_.finished() || --left < 0) return true;
     return left < kQuickQuestions && !agents_->ask_again(id);
   });
@@ -36,7 +37,7 @@ void Supervisor::on_resumed(ConnectionId id) {
   if (!resumed) return;
   const Learner& learner = attempt_.learner(resumed->rank);
   journal_->learner(resumed->rank, learner.state, learner.host, resumed->text);
-  say(fmt::format("learner {} on {}: {}", resumed->rank, learner.host, resumed->text));
+  voice_.say(fmt::format("learner {} on {}: {}", resumed->rank, learner.host, resumed->text));
 }
 
 void Supervisor::follow(const std::optional<AgentLoss>& loss) {

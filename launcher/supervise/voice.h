@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dlrun tells its user on standard error, and how it calls itself there.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace dl::supervise {
+
+class Voice {
+ public:
+  using Write = std::function<void(const std::string& text)>;
+  // run: the number of this run if others of the job write to the same place; 0: none does. quiet: only errors are
+  // written. write: gets whole lines, each with its end; it is standard error where none is given.
+  Voice(int run, bool quiet, Write write = {});
+
+  const std::string& name() const { return name_; }  // "dlrun", or "dlrun 2"
+  bool quiet() const { return quiet_; }
+  // One line for the user, unless the run is quiet.
+  void say(const std::string& line) const;
+  // The same, also if it is quiet.
+  void warn(const std::string& line) const;
+
+ private:
+  std::string name_;
+  bool quiet_;
+  Write write_;
+};
+
+}  // namespace dl::supervise

@@ -20,7 +20,6 @@
 #include "launcher/record/job_state.h"
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/grace_budget.h"
-#include "launcher/supervise/hang.h"
 #include "launcher/supervise/idle_gpus.h"
 #include "launcher/supervise/straggler.h"
 
@@ -40,14 +39,6 @@ struct Learner {
   int exit = 0;
   bool hung = false;  // blamed for the hang: its exit status is ignored
   StepTimes times;
-};
-
-// A hang whose cause is being looked for.
-struct Hang {
-  bool open = false;
-  int64_t deadline_ms = 0;  // until then answers of agents are waited for
-  std::vector<StandStill> standing_still;
-  std::map<int, std::vector<std::string>> lines;  // by rank: the last lines of its log
 };
 
 // Writing is done by named operations alone. Times without a unit of their own are of the awake clock.
@@ -149,7 +140,6 @@ class Attempt {
 
   SlowLearners slow;
   IdleGpus idle;
-  Hang hang;
 
  private:
   Learner& at(int rank) { return learners_[static_cast<size_t>(rank)]; }

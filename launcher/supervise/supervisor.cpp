@@ -33,7 +33,8 @@ Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions 
       options_(std::move(options)),
       dir_(plan().job_dir),
       voice_(options_.beside ? options_.run : 0, options_.quiet),
-      stops_(plan(), site_.signal_lead.count() * 1000) {
+      stops_(plan(), site_.signal_lead.count() * 1000),
+      hang_(&attempt_, options_.hang_ms) {
   state_.rules.under_slurm = plan().under_slurm;
   state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();
   state_.rules.signal_lead_s = site_.signal_lead.count();
@@ -198,7 +199,7 @@ void Supervisor::tick() {
     if (agents_->waits_in_vain(now, attempt_.started_ms())) return start_cold();
     if (state_.may_greet() && now - attempt_.started_ms() > 1000 * site_.agent_timeout.count()) return agents_missing();
     if (agents_->launcher_is_gone(now)) return launcher_gone(now, all_hello);
-    if (attempt_.hang.open && now > attempt_.hang.deadline_ms) settle_hang();
+    if (hang_.is_overdue(now)) settle_hang();
     tick_serving(now);
     follow(pmix_->tick(now_for_pmix(), all_hello));
   }

@@ -6,7 +6,7 @@
 // supervisor_queue.cpp carry out what follows an attempt; supervisor_ways.cpp handles lost agents; supervisor_nodes.cpp
 // goes on without lost nodes; supervisor_store.cpp hosts rendezvous; supervisor_pmix.cpp follows the PMIx servers;
 // supervisor_death.cpp takes over from a dlrun that died; supervisor_siblings.cpp acts together with other runs of the
-// job; supervisor_hang.cpp looks for the cause of a hang; supervisor_watch.cpp looks for slow learners, idle GPUs and
+// job; supervisor_watch.cpp looks for slow learners, idle GPUs and
 // silent agents.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
@@ -37,6 +37,7 @@
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/blocking_calls.h"
 #include "launcher/supervise/control_server.h"
+#include "launcher/supervise/hang_watch.h"
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/lease_keeper.h"
 #include "launcher/supervise/log_losses.h"
@@ -125,6 +126,8 @@ class Supervisor {
   void give_up_learners(const Failure& failure, bool only_silent);
   void check_attempt_over();
   void tick_serving(int64_t now_ms);
+  void on_stalled(int rank, const protocol::Stalled& stalled);
+  void settle_hang();
   // Learners were told to start, and not all have ended.
   bool learners_under_way() const { return state_.alive() && state_.learners_started; }
   // Whether an agent stays after its learner has ended. With PMIx servers it stays even if no restart can follow, since
@@ -175,11 +178,6 @@ class Supervisor {
   bool ask_siblings(const std::string& cause, const std::string& who);
   void put_back_together(bool hold);
   bool keeps_begin_time();
-
-  // supervisor_hang.cpp
-  void on_stalled(int rank, const protocol::Stalled& stalled);
-  void on_standing_still(int rank, const protocol::StandingStill& still);
-  void settle_hang();
 
   // supervisor_watch.cpp
   void look_for_stragglers();
@@ -280,6 +278,7 @@ class Supervisor {
   enum class NextStart { kFirst, kTakeOver, kRestart } next_start_ = NextStart::kFirst;
 
   Attempt attempt_;
+  HangWatch hang_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<PmixServers> pmix_;

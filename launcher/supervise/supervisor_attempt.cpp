@@ -36,6 +36,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
     memory->decided.clear();
   });
   attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
+  hang_.begin_attempt(agents_.get(), dir_.attempt_logs(attempts_));
   open_pmix();
   std::string run_id = fmt::format("{}-{}-{}", plan().job_id, attempts_, secret_.substr(0, 6));
   if (run_id.size() > 64) run_id = run_id.substr(run_id.size() - 64);
@@ -84,6 +85,7 @@ void Supervisor::start_cold() {
   agents_->begin(attempt_.learners().size(), false);
   nodes_.begin_attempt();
   attempt_.begin_again(plan(), site_.idle, awake_ms(), unix_ms());
+  hang_.begin_attempt(agents_.get(), dir_.attempt_logs(attempts_));
   open_pmix();
   agents_->kill_all(SIGTERM);
   if (Status started = agents_->start(endpoint_, secret_); !started) agents_not_started(started.error().text);
@@ -188,8 +190,8 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
       attempt_.idle.add(rank, awake_ms(), use->percent);
     else if (const auto* stalled = std::get_if<Stalled>(&message))
       on_stalled(rank, *stalled);
-    else if (const auto* still = std::get_if<StandingStill>(&message))
-      on_standing_still(rank, *still);
+    else if (const auto* still = std::get_if<StandingStill>(&message); still && hang_.answered(rank, *still))
+      settle_hang();
     return;
   }
   if (pmix_->knows(id)) {
@@ -263,6 +265,21 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     learner_failed(rank, failure);
   }
   check_attempt_over();
+}
+
+// A stop has its own deadline, so hangs are looked for only before one.
+void Supervisor::on_stalled(int rank, const Stalled& stalled) {
+  if (state_.phase != Phase::kRunning) return;
+  if (const std::string news = hang_.stalled(rank, stalled, awake_ms()); !news.empty()) voice_.say(news);
+}
+
+// Ends the attempt as after any failure: that of the learner for which the others wait.
+void Supervisor::settle_hang() {
+  if (!state_.running()) return hang_.forget();
+  const auto failure = hang_.settle();
+  if (!failure) return;
+  attempt_.blame_for_hang(failure->rank);
+  learner_failed(failure->rank, *failure);
 }
 
 // Ends the learners that serve and have not ended by themselves, once all others have.

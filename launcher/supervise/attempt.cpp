@@ -4,6 +4,9 @@
 #include <algorithm>
 
 namespace dl::supervise {
+
+using namespace protocol;
+
 namespace {
 
 using record::JobState;
@@ -19,12 +22,8 @@ std::string first_port(const std::string& address, const std::vector<int>& ports
 
 }  // namespace
 
-using namespace protocol;
-
-Attempt::Attempt(const plan::LaunchPlan& plan, const SiteIdle& site_idle, int64_t now_ms, int64_t now_unix_ms)
-    : slow(static_cast<size_t>(plan.world_size())),
-      idle(static_cast<size_t>(plan.world_size()), site_idle),
-      learners_(static_cast<size_t>(plan.world_size())),
+Attempt::Attempt(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_ms)
+    : learners_(static_cast<size_t>(plan.world_size())),
       deciding_(static_cast<size_t>(plan.deciding())),
       nodes_(plan.nodes.size()),
       started_ms_(now_ms),
@@ -33,11 +32,10 @@ Attempt::Attempt(const plan::LaunchPlan& plan, const SiteIdle& site_idle, int64_
     learners_[rank].host = plan.nodes[static_cast<size_t>(plan.learners[rank].node)].name;
 }
 
-void Attempt::begin_again(const plan::LaunchPlan& plan, const SiteIdle& site_idle, int64_t now_ms,
-                          int64_t now_unix_ms) {
+void Attempt::begin_again(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_ms) {
   plan::RunFacts facts = std::move(facts_);
   const int refused = refused_starts_;
-  *this = Attempt(plan, site_idle, now_ms, now_unix_ms);
+  *this = Attempt(plan, now_ms, now_unix_ms);
   facts_ = std::move(facts);
   refused_starts_ = refused;
 }

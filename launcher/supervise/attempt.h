@@ -14,13 +14,11 @@
 
 #include "common/contract/checkpoint_interval.h"
 #include "common/contract/progress_page.h"
-#include "common/site/site_config.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/protocol/control_protocol.h"
 #include "launcher/record/job_state.h"
 #include "launcher/supervise/first_cause.h"
 #include "launcher/supervise/grace_budget.h"
-#include "launcher/supervise/idle_gpus.h"
 #include "launcher/supervise/straggler.h"
 
 namespace dl::supervise {
@@ -46,10 +44,10 @@ class Attempt {
  public:
   Attempt() = default;
   // The host of a learner is that of the plan until its agent names the real one.
-  Attempt(const plan::LaunchPlan& plan, const SiteIdle& idle, int64_t now_ms, int64_t now_unix_ms);
+  Attempt(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_ms);
   // The same attempt with other agents: all learners begin anew. What it is called (facts()) stays, and how often Slurm
   // has refused it.
-  void begin_again(const plan::LaunchPlan& plan, const SiteIdle& idle, int64_t now_ms, int64_t now_unix_ms);
+  void begin_again(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_ms);
 
   int64_t started_ms() const { return started_ms_; }  // 0: no attempt has begun
   int64_t started_unix_ms() const { return started_unix_ms_; }
@@ -137,9 +135,6 @@ class Attempt {
   // Learners meet where the agent of learner 0 has said, and each peer where its own agent has, if the plan has peers.
   // stores: facts() with what dlrun hosts. To be called once all agents have said hello.
   void meet(plan::RunFacts stores, bool peers);
-
-  SlowLearners slow;
-  IdleGpus idle;
 
  private:
   Learner& at(int rank) { return learners_[static_cast<size_t>(rank)]; }

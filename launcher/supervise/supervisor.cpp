@@ -34,7 +34,8 @@ Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions 
       dir_(plan().job_dir),
       voice_(options_.beside ? options_.run : 0, options_.quiet),
       stops_(plan(), site_.signal_lead.count() * 1000),
-      hang_(&attempt_, options_.hang_ms) {
+      hang_(&attempt_, options_.hang_ms),
+      watch_(&voice_, site_.idle) {
   state_.rules.under_slurm = plan().under_slurm;
   state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();
   state_.rules.signal_lead_s = site_.signal_lead.count();
@@ -215,10 +216,10 @@ void Supervisor::tick() {
       look_at_time_limit();
       const bool may_save = state_.phase == Phase::kRunning && !state_.agreement.open();
       if (may_save && stops_.save_due(&attempt_, journal_->events(), now, unix_ms())) handle(SaveDue{});
-      look_for_stragglers();
-      look_for_idle_gpus();
+      watch_.look(attempt_.learners(), now, unix_ms());
       look_at_scaling();
-      look_at_store(now);
+      const auto running_ms = static_cast<int64_t>(1000 * attempt_.running_s(now));
+      if (plan().world_size() > 1) voice_.say_if(rendezvous_->look(running_ms));
     }
     lease_->tick(monotonic_ms());
   }
@@ -234,10 +235,11 @@ JobStatus Supervisor::status() const {
   status.max_restarts = plan().restarts;
   status.started_ms = attempt_.started_unix_ms();
   if (state_.stop) status.stopping = state_.stop->who;
+  const int64_t now = awake_ms();
   for (size_t i = 0; i < attempt_.learners().size(); ++i) {
     const Learner& l = attempt_.learners()[i];
-    status.learners.push_back(
-        {static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step, l.save_ms, note_of(i)});
+    status.learners.push_back({static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step,
+                               l.save_ms, watch_.note(static_cast<int>(i), now)});
   }
   return status;
 }

@@ -39,8 +39,8 @@
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/hang_watch.h"
 #include "launcher/supervise/journal.h"
+#include "launcher/supervise/learner_watch.h"
 #include "launcher/supervise/lease_keeper.h"
-#include "launcher/supervise/log_losses.h"
 #include "launcher/supervise/log_times.h"
 #include "launcher/supervise/node_pool.h"
 #include "launcher/supervise/notice.h"
@@ -112,6 +112,7 @@ class Supervisor {
 
   // supervisor_attempt.cpp
   void start_attempt(const std::string& why, const std::string& code = {});
+  void begin_watches();
   void start_cold();
   void agents_not_started(const std::string& why);
   void on_hello(ConnectionId id, const protocol::Hello& hello);
@@ -119,7 +120,6 @@ class Supervisor {
   void on_started(int rank, const protocol::Started& started);
   void on_progress(int rank, const protocol::Progress& progress);
   void on_exited(int rank, const protocol::Exited& exited);
-  void on_log_lost(int rank, const protocol::LogLost& lost);
   void look_whether_ready();
   void perform(const StartLearners& start);
   void learner_failed(int rank, Failure failure);
@@ -180,12 +180,7 @@ class Supervisor {
   bool keeps_begin_time();
 
   // supervisor_watch.cpp
-  void look_for_stragglers();
-  void look_for_idle_gpus();
-  void look_at_store(int64_t now_ms);
-  int64_t gpu_look_ms() const;
   void look_at_scaling(bool last = false);
-  std::string note_of(size_t rank) const;
   void agents_missing();
   void launcher_gone(int64_t now_ms, bool all_hello);
   bool starts_again(int64_t now_ms);
@@ -255,7 +250,6 @@ class Supervisor {
   std::unique_ptr<ScalingKeeper> scaling_;
   std::unique_ptr<BlockingCalls> checker_;  // checks nodes before a restart
   std::unique_ptr<Journal> journal_;
-  LogLosses log_losses_;
   std::unique_ptr<LogTimes> log_times_;
   logs::BackgroundCompression old_logs_;
 
@@ -279,6 +273,7 @@ class Supervisor {
 
   Attempt attempt_;
   HangWatch hang_;
+  LearnerWatch watch_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<PmixServers> pmix_;

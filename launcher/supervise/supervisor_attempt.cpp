@@ -35,9 +35,8 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
     memory->lost.clear();
     memory->decided.clear();
   });
-  attempt_ = Attempt(plan(), site_.idle, awake_ms(), unix_ms());
-  hang_.begin_attempt(agents_.get(), dir_.attempt_logs(attempts_));
-  open_pmix();
+  attempt_ = Attempt(plan(), awake_ms(), unix_ms());
+  begin_watches();
   std::string run_id = fmt::format("{}-{}-{}", plan().job_id, attempts_, secret_.substr(0, 6));
   if (run_id.size() > 64) run_id = run_id.substr(run_id.size() - 64);
   attempt_.is_called(attempts_, memory_.restarts + memory_.moved, std::move(run_id));
@@ -68,6 +67,13 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   if (!ready) agents_not_started(ready.error().text);
 }
 
+// Begins what watches over the attempt, and its PMIx servers.
+void Supervisor::begin_watches() {
+  hang_.begin_attempt(agents_.get(), dir_.attempt_logs(attempts_));
+  watch_.begin_attempt(journal_.get(), attempts_, attempt_.learners().size(), plan().gpus_per_learner);
+  open_pmix();
+}
+
 void Supervisor::agents_not_started(const std::string& why) {
   Failure failure;
   failure.kind = Failure::Kind::kNotStarted;
@@ -84,9 +90,8 @@ void Supervisor::agents_not_started(const std::string& why) {
 void Supervisor::start_cold() {
   agents_->begin(attempt_.learners().size(), false);
   nodes_.begin_attempt();
-  attempt_.begin_again(plan(), site_.idle, awake_ms(), unix_ms());
-  hang_.begin_attempt(agents_.get(), dir_.attempt_logs(attempts_));
-  open_pmix();
+  attempt_.begin_again(plan(), awake_ms(), unix_ms());
+  begin_watches();
   agents_->kill_all(SIGTERM);
   if (Status started = agents_->start(endpoint_, secret_); !started) agents_not_started(started.error().text);
 }
@@ -153,7 +158,7 @@ void Supervisor::perform(const StartLearners& /*start*/) {
       start.values = dir_.learner_values(attempts_, rank);
       start.metrics = plan().metrics;
     }
-    start.gpu_look_ms = gpu_look_ms();
+    start.gpu_look_ms = watch_.gpu_look_ms();
     start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is the work of a learner that serves
     // Nobody is at the debuggers of the other learners: a breakpoint() would end those learners, and with them the run.
     // Their environment is dlrun's own, so a setting of the user's is kept.
@@ -170,7 +175,7 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
   if (const auto known = agents_->rank_of(id)) {
     const int rank = *known;
     agents_->heard(rank, awake_ms());
-    if (const auto* lost = std::get_if<LogLost>(&message)) return on_log_lost(rank, *lost);
+    if (const auto* lost = std::get_if<LogLost>(&message)) return watch_.log_lost(rank, *lost);
     if (const auto* size = std::get_if<LogSize>(&message)) return log_times_->grew(rank, size->bytes, unix_ms());
     // The learner has ended, and its agent waits for the next attempt: further messages are ignored.
     if (attempt_.learner(rank).ended) return;
@@ -187,7 +192,7 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
     else if (const auto* connects = std::get_if<Connects>(&message))
       rendezvous_->answered(connects->query, connects->uid);
     else if (const auto* use = std::get_if<GpuUse>(&message))
-      attempt_.idle.add(rank, awake_ms(), use->percent);
+      watch_.gpus_used(rank, use->percent, awake_ms());
     else if (const auto* stalled = std::get_if<Stalled>(&message))
       on_stalled(rank, *stalled);
     else if (const auto* still = std::get_if<StandingStill>(&message); still && hang_.answered(rank, *still))
@@ -217,19 +222,11 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
   if (progress.done_request > 0 && state_.agreement.open()) handle(Acted{rank, progress.done_request});
 }
 
-// Reports the loss in dlrun's output, in the comment, and in events.jsonl if there is room for it.
-void Supervisor::on_log_lost(int rank, const LogLost& lost) {
-  const std::string news = log_losses_.add(attempts_, rank, lost);
-  if (news.empty()) return;
-  std::fprintf(stderr, "dlrun: %s\n", news.c_str());
-  if (journal_->state() == JobState::kProcessing) journal_->job(JobState::kProcessing, news);
-}
-
 void Supervisor::on_exited(int rank, const Exited& exited) {
   const Learner& learner = attempt_.learner(rank);
   if (learner.ended) return;
   attempt_.end(rank);
-  on_log_lost(rank, exited.log_lost);
+  watch_.log_lost(rank, exited.log_lost);
   if (!may_keep_agents()) agents_->let_go(rank);
   if (learner.hung) {
     handle(Gone{rank});

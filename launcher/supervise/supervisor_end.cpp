@@ -206,7 +206,7 @@ void Supervisor::perform(const End& /*end*/) {
   const int64_t step = attempt_.newest_saved_step();
   const double seconds = static_cast<double>(awake_ms() - attempt_.started_ms()) / 1000;
   int status = decision_.exit_status;
-  const std::string lost = log_losses_.summary(journal_->lost());
+  const std::string lost = watch_.log_losses().summary(journal_->lost());
   const std::string reason = decision_.reason + (lost.empty() ? "" : "; " + lost);
   std::string words;
   if (decision_.action == Action::kComplete) {
@@ -229,7 +229,7 @@ void Supervisor::perform(const End& /*end*/) {
     words = failure_text(decision_.reason, cause_of_end(), class_of_end());
   }
   // Summed up again, because writing the last event may have failed, too.
-  if (const std::string all = log_losses_.summary(journal_->lost()); !all.empty())
+  if (const std::string all = watch_.log_losses().summary(journal_->lost()); !all.empty())
     words += voice_.name() + ": " + all + "\n";
   settle(status, std::move(words));
 }

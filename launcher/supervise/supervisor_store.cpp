@@ -38,12 +38,6 @@ Status Supervisor::open_stores(plan::RunFacts* facts) {
   return plan().http_store ? rendezvous_->open_http_store(endpoint_, facts) : Status{};
 }
 
-void Supervisor::look_at_store(int64_t now_ms) {
-  if (plan().world_size() < 2) return;
-  const auto running_ms = static_cast<int64_t>(1000 * attempt_.running_s(now_ms));
-  if (const std::string note = rendezvous_->look(running_ms); !note.empty()) voice_.say(note);
-}
-
 // Some builds of PyTorch (Debian 13's, for one) have no libuv. Their learners fail right after their start, so the
 // attempt begins anew with another store, and no restart is counted.
 bool Supervisor::needs_other_store(const FailureClass& its) const {

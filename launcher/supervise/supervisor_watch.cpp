@@ -84,62 +84,10 @@ void Supervisor::agents_silent() {
   check_attempt_over();
 }
 
-// Stragglers are reported, but nothing is done about them: the cause may be a shared node or a full disk, and a restart
-// costs everybody's time.
-void Supervisor::look_for_stragglers() {
-  std::vector<std::optional<double>> times;
-  times.reserve(attempt_.learners().size());
-  for (const Learner& learner : attempt_.learners())
-    times.push_back(learner.ended ? std::nullopt : learner.times.median_ms());
-  for (const Straggler& straggler : attempt_.slow.look(find_stragglers(times))) {
-    const Learner& learner = attempt_.learner(straggler.rank);
-    const std::string note = describe(straggler);
-    journal_->learner(straggler.rank, learner.state, learner.host, note);
-    voice_.say(fmt::format("warning: learner {} on {} is {}", straggler.rank, learner.host, note));
-  }
-}
-
-// How often agents measure the use of their GPUs: often enough not to miss a short use within the time after which a
-// GPU counts as idle.
-int64_t Supervisor::gpu_look_ms() const {
-  constexpr int64_t kOften = 1000, kSeldom = 5000, kLooks = 20;
-  return site_.idle.after.count() == 0 ? 0 : std::clamp(site_.idle.after.count() * 1000 / kLooks, kOften, kSeldom);
-}
-
-// Tells the user of idle GPUs, and dlpolicyd by the job's comment. Whether another job may have them is dlpolicyd's
-// decision.
-void Supervisor::look_for_idle_gpus() {
-  const int64_t now = awake_ms();
-  const IdleGpus::News news = attempt_.idle.look(now);
-  if (news.idle.empty() && news.used_again.empty() && news.unknown.empty()) return;
-  const int each = plan().gpus_per_learner;
-  std::string text;
-  if (!news.unknown.empty()) text = unknown_text(news.unknown, each);
-  if (!news.used_again.empty()) text = used_again_text(news.used_again, each);
-  if (!news.idle.empty()) {
-    text = unused_text(news.idle, each, attempt_.idle.unused_ms(news.idle, now));
-    voice_.say("warning: " + text);
-  }
-  const std::vector<int> idle = attempt_.idle.idle();
-  journal_->idle_gpus({static_cast<int>(idle.size()) * each, (unix_ms() - attempt_.idle.unused_ms(idle, now)) / 1000},
-                      text);
-}
-
 void Supervisor::look_at_scaling(bool last) {
   if (plan().servers > 0) return;  // learners beside parameter servers scale by another formula
   scaling_->look(dir_, scaling_record_of(plan()), attempt_.learners(), awake_ms(), attempt_.started_ms(), last);
   if (!scaling_->hint().empty()) journal_->scale(scaling_->hint());
-}
-
-std::string Supervisor::note_of(size_t rank) const {
-  const int number = static_cast<int>(rank);
-  std::string note = attempt_.slow.note(rank);
-  if (attempt_.idle.is_idle(number))
-    note += (note.empty() ? "" : "; ") +
-            unused_text({number}, plan().gpus_per_learner, attempt_.idle.unused_ms({number}, awake_ms()));
-  const std::string lost = log_losses_.note(attempts_, number);
-  if (!lost.empty()) note += (note.empty() ? "" : "; ") + lost;
-  return note;
 }
 
 }  // namespace dl::supervise

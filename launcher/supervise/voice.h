@@ -18,7 +18,10 @@ class Voice {
   bool quiet() const { return quiet_; }
   // One line for the user, unless the run is quiet.
   void say(const std::string& line) const;
-  // The same, also if it is quiet.
+  void say_if(const std::string& line) const {  // the same; nothing if the line is empty
+    if (!line.empty()) say(line);
+  }
+  // The same, also if the run is quiet.
   void warn(const std::string& line) const;
 
  private:

@@ -50,7 +50,7 @@ Hello hello_from(const std::string& host, const std::string& address) {
 }
 
 TEST(AttemptTest, ItBeginsWithItsLearnersWhereTheyArePlannedToBe) {
-  Attempt attempt(plan_of(2), {}, 1000, 1789000000000);
+  Attempt attempt(plan_of(2), 1000, 1789000000000);
   ASSERT_EQ(attempt.learners().size(), 2U);
   EXPECT_EQ(attempt.learner(1).host, "n1");
   EXPECT_FALSE(attempt.all_said_hello());
@@ -75,7 +75,7 @@ TEST(AttemptTest, ItBeginsWithItsLearnersWhereTheyArePlannedToBe) {
 
 TEST(AttemptTest, ALearnerThatFailsIsNamedWithItsHostOnlyIfThereAreOthers) {
   for (const int learners : {1, 2}) {
-    Attempt attempt(plan_of(learners), {}, 1000, 0);
+    Attempt attempt(plan_of(learners), 1000, 0);
     attempt.progressed(0, at_step(41), 1500);
     const Failure& failure = attempt.fail(0, by_signal(9), 2000);
     EXPECT_EQ(failure.host, learners == 1 ? "" : "n0");
@@ -88,7 +88,7 @@ TEST(AttemptTest, ALearnerThatFailsIsNamedWithItsHostOnlyIfThereAreOthers) {
 }
 
 TEST(AttemptTest, TheCauseIsTheFirstFailureThatNobodyAskedFor) {
-  Attempt attempt(plan_of(3), {}, 1000, 0);
+  Attempt attempt(plan_of(3), 1000, 0);
   EXPECT_FALSE(attempt.cause());
   attempt.fail(0, by_signal(9, /*asked=*/true), 1000);
   EXPECT_EQ(attempt.learner(0).state, record::JobState::kHalted);
@@ -101,7 +101,7 @@ TEST(AttemptTest, TheCauseIsTheFirstFailureThatNobodyAskedFor) {
 }
 
 TEST(AttemptTest, LearnersWhoseAgentsHaveNotComeEndAndNoneBeginsAnew) {
-  Attempt attempt(plan_of(3), {}, 1000, 0);
+  Attempt attempt(plan_of(3), 1000, 0);
   attempt.said_hello(0, hello_from("n0", "10.0.0.1"));
   attempt.said_hello(1, hello_from("n1", "10.0.0.2"));
   attempt.lose_agent(1);
@@ -113,9 +113,9 @@ TEST(AttemptTest, LearnersWhoseAgentsHaveNotComeEndAndNoneBeginsAnew) {
 
 TEST(AttemptTest, AgentsMayStayUnlessOneWasLostOrCanBeginOnlyOnceOrANodeIsBad) {
   const plan::LaunchPlan plan = plan_of(2);
-  EXPECT_TRUE(Attempt(plan, {}, 0, 0).agents_may_stay());
+  EXPECT_TRUE(Attempt(plan, 0, 0).agents_may_stay());
 
-  Attempt lost(plan, {}, 0, 0);
+  Attempt lost(plan, 0, 0);
   lost.lose_agent(1);
   EXPECT_FALSE(lost.agents_may_stay());
   EXPECT_TRUE(lost.agent_lost());
@@ -123,18 +123,18 @@ TEST(AttemptTest, AgentsMayStayUnlessOneWasLostOrCanBeginOnlyOnceOrANodeIsBad) {
   EXPECT_TRUE(lost.learner(1).ended);
   EXPECT_FALSE(lost.learner(0).ended);
 
-  Attempt silent(plan, {}, 0, 0);
+  Attempt silent(plan, 0, 0);
   silent.silence_agent(0);
   EXPECT_TRUE(silent.agent_lost());
   EXPECT_TRUE(silent.agent_silent());
   EXPECT_TRUE(silent.learner(0).ended);
 
-  Attempt all_lost(plan, {}, 0, 0);
+  Attempt all_lost(plan, 0, 0);
   all_lost.lose_agents();
   EXPECT_TRUE(all_lost.agent_lost());
   EXPECT_FALSE(all_lost.learner(0).ended);
 
-  Attempt pmi(plan, {}, 0, 0);
+  Attempt pmi(plan, 0, 0);
   Hello hello;
   hello.pmi = true;
   pmi.said_hello(0, hello);
@@ -142,14 +142,14 @@ TEST(AttemptTest, AgentsMayStayUnlessOneWasLostOrCanBeginOnlyOnceOrANodeIsBad) {
   EXPECT_TRUE(pmi.agents_have_pmi());
   EXPECT_FALSE(pmi.agents_may_stay());
 
-  Attempt bad_node(plan, {}, 0, 0);
+  Attempt bad_node(plan, 0, 0);
   bad_node.dismiss_agents();
   EXPECT_FALSE(bad_node.agents_may_stay());
   EXPECT_FALSE(bad_node.agent_lost()) << "nothing has to be swept";
 }
 
 TEST(AttemptTest, WithOtherAgentsItKeepsItsNameAndHowOftenItWasRefused) {
-  Attempt attempt(plan_of(2), {}, 1000, 0);
+  Attempt attempt(plan_of(2), 1000, 0);
   attempt.is_called(3, 2, "7-3-abc");
   EXPECT_EQ(attempt.refused(), 1);
   EXPECT_FALSE(attempt.waits_to_start_again());
@@ -159,7 +159,7 @@ TEST(AttemptTest, WithOtherAgentsItKeepsItsNameAndHowOftenItWasRefused) {
   EXPECT_FALSE(attempt.may_start_again(2999));
   EXPECT_TRUE(attempt.may_start_again(3000));
   attempt.said_hello(0, hello_from("n0", "10.0.0.1"));
-  attempt.begin_again(plan_of(2), {}, 3000, 0);
+  attempt.begin_again(plan_of(2), 3000, 0);
   EXPECT_EQ(attempt.started_ms(), 3000);
   EXPECT_EQ(attempt.facts().attempt, 3);
   EXPECT_EQ(attempt.facts().run_id, "7-3-abc");
@@ -172,7 +172,7 @@ TEST(AttemptTest, LearnersThatServeHaveAMomentToEndByThemselves) {
   plan::LaunchPlan plan = plan_of(3);
   plan.servers = 2;
   plan.first_decides = true;
-  Attempt attempt(plan, {}, 1000, 0);
+  Attempt attempt(plan, 1000, 0);
   EXPECT_TRUE(attempt.any_decides());
   EXPECT_FALSE(attempt.must_end_serving(100'000));
   attempt.end_well(0, 0, /*stopped=*/false);
@@ -188,7 +188,7 @@ TEST(AttemptTest, LearnersThatServeHaveAMomentToEndByThemselves) {
 }
 
 TEST(AttemptTest, DeafLearnersAreLeftOnceNoneThatRunsCanBeAskedToStop) {
-  Attempt attempt(plan_of(3), {}, 1000, 0);
+  Attempt attempt(plan_of(3), 1000, 0);
   attempt.progressed(0, at_step(1), 2000);
   EXPECT_TRUE(attempt.any_attached());
   EXPECT_FALSE(attempt.deaf_are_left());
@@ -203,7 +203,7 @@ TEST(AttemptTest, DeafLearnersAreLeftOnceNoneThatRunsCanBeAskedToStop) {
 
 TEST(AttemptTest, LearnersMeetWhereTheAgentOfTheFirstOneHasSaid) {
   for (const bool peers : {false, true}) {
-    Attempt attempt(plan_of(2), {}, 1000, 0);
+    Attempt attempt(plan_of(2), 1000, 0);
     Hello first = hello_from("n0", "::ffff:10.0.0.1");
     first.port = 29500;
     first.ports = {7001};
@@ -228,7 +228,7 @@ TEST(AttemptTest, LearnersMeetWhereTheAgentOfTheFirstOneHasSaid) {
 }
 
 TEST(AttemptTest, NoPeriodicSaveIsDueBeforeAllLearnersOfThisAttemptRun) {
-  Attempt first(plan_of(1), {}, 1000, 0);
+  Attempt first(plan_of(1), 1000, 0);
   EXPECT_FALSE(first.save_due(100'000, 5000));
   EXPECT_TRUE(first.all_run(2000));
   EXPECT_FALSE(first.all_run(3000)) << "told once";
@@ -238,7 +238,7 @@ TEST(AttemptTest, NoPeriodicSaveIsDueBeforeAllLearnersOfThisAttemptRun) {
   EXPECT_FALSE(first.save_due(11000, 5000));
   EXPECT_DOUBLE_EQ(first.running_s(12000), 10);
 
-  Attempt second(plan_of(1), {}, 60'000, 0);
+  Attempt second(plan_of(1), 60'000, 0);
   EXPECT_FALSE(second.save_due(70'000, 5000)) << "its learners still start";
   EXPECT_DOUBLE_EQ(second.running_s(70'000), 0) << "the time between the attempts is none of training";
   EXPECT_TRUE(second.all_run(71'000));
@@ -246,7 +246,7 @@ TEST(AttemptTest, NoPeriodicSaveIsDueBeforeAllLearnersOfThisAttemptRun) {
 }
 
 TEST(AttemptTest, TheSlowestLearnerTellsHowLongASaveTakes) {
-  Attempt attempt(plan_of(2), {}, 1000, 0);
+  Attempt attempt(plan_of(2), 1000, 0);
   Progress slow = at_step(10);
   slow.save_ms = 4000;
   slow.local_ms = 300;
@@ -265,7 +265,7 @@ TEST(AttemptTest, TheSlowestLearnerTellsHowLongASaveTakes) {
 }
 
 TEST(AttemptTest, ASaveIsNewsOncePerLearnerAndPutsOffTheNext) {
-  Attempt attempt(plan_of(2), {}, 1000, 0);
+  Attempt attempt(plan_of(2), 1000, 0);
   attempt.all_run(1000);
   EXPECT_FALSE(attempt.progressed(0, at_step(3), 2000));
   EXPECT_EQ(attempt.progressed(0, at_step(5, 5), 5500), 5);
@@ -276,7 +276,7 @@ TEST(AttemptTest, ASaveIsNewsOncePerLearnerAndPutsOffTheNext) {
 }
 
 TEST(AttemptTest, AnAnswerToARequestTellsWhereALearnerStands) {
-  Attempt attempt(plan_of(1), {}, 1000, 0);
+  Attempt attempt(plan_of(1), 1000, 0);
   attempt.progressed(0, at_step(7), 2000);
   StepReport report;
   report.attached = true;

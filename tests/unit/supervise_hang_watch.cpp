@@ -29,7 +29,7 @@ class HangWatchTest : public testing::Test {
     begin();
   }
   void begin() {
-    attempt_ = Attempt(plan_, {}, 1000, 0);
+    attempt_ = Attempt(plan_, 1000, 0);
     agents_.begin(3, false);
     for (int rank = 0; rank < 3; ++rank) agents_.greet(20 + static_cast<ConnectionId>(rank), rank, false, 1000);
     watch_.begin_attempt(&agents_, "/logs");

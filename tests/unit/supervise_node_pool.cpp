@@ -95,7 +95,7 @@ TEST_F(NodePoolTest, TheFenceIsOnlyRaised) {
 
 TEST_F(NodePoolTest, SuspectsAreNodesOfTheNextPlanWhereLearnersFailedByThemselves) {
   NodePool pool(plan_on(there_), without());
-  Attempt attempt(pool.plan(), {}, 0, 0);
+  Attempt attempt(pool.plan(), 0, 0);
   for (int rank = 0; rank < 4; ++rank) {
     Failure failure;
     failure.rank = rank;

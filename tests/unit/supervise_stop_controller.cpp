@@ -120,7 +120,7 @@ TEST(StopControllerTest, WithoutALimitOrWithoutSlurmNobodyIsAsked) {
 
 TEST(StopControllerTest, ASaveIsDueEachIntervalWhateverCameOfTheLast) {
   plan::LaunchPlan plan = plan_of_an_hour();
-  Attempt attempt(plan, {}, 1000, kBegin);
+  Attempt attempt(plan, 1000, kBegin);
   attempt.all_run(1000);
   EXPECT_FALSE(StopController(plan, 0).save_due(&attempt, {}, 90'000'000, kBegin)) << "it has no checkpoint directory";
   plan.checkpoint.emplace();
@@ -136,7 +136,7 @@ TEST(StopControllerTest, ASaveIsDueEachIntervalWhateverCameOfTheLast) {
 TEST(StopControllerTest, SavesStayNewBeforeASignalThatSomebodyActsOn) {
   plan::LaunchPlan plan = plan_of_an_hour();
   plan.checkpoint = CheckpointSpec{};
-  Attempt attempt(plan, {}, 0, kBegin);
+  Attempt attempt(plan, 0, kBegin);
   attempt.all_run(1000);
   StopController stops(plan, 0);
   stops.run_begins(kBegin, false);

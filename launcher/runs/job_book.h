@@ -41,7 +41,7 @@ struct BookedRun {
 
 // A stop that one run asks of all others.
 struct BookedStop {
-  std::string cause;        // a name from supervise/supervisor_siblings.cpp
+  std::string cause;        // stop_cause_key() in supervise/notice.h
   std::string who;          // text for people
   int64_t deadline_ms = 0;  // Unix time; 0: none
 };

@@ -70,6 +70,7 @@ Status Supervisor::set_up() {
     // A running job with a PreemptTime has been preempted with a grace time.
     if (job.preempt_time && job.state == "RUNNING") journal_->preempted();
   });
+  other_runs_ = std::make_unique<OtherRuns>(&loop_, &state_, slurm_.get(), std::move(options_.siblings));
   lease_ = std::make_unique<LeaseKeeper>(
       &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
   scaling_ = std::make_unique<ScalingKeeper>(&loop_);
@@ -205,7 +206,7 @@ void Supervisor::tick() {
     follow(pmix_->tick(now_for_pmix(), all_hello));
   }
   handle(Tick{});
-  look_at_siblings();
+  if (const auto asked = other_runs_->look()) handle(*asked);
   if (now - last_second_ms_ >= 1000) {
     last_second_ms_ = now;
     journal_->tick(now);

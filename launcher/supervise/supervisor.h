@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun's supervisor: one event loop. Agents report; the states of the run (run_state.h) and the pure decisions beside
-// this file (first_cause, notice, restart_policy) decide; this class acts. supervisor.cpp holds the loop, its clock and
-// the answers to dlctl; supervisor_run.cpp passes events to the states and carries out their actions;
-// supervisor_attempt.cpp runs an attempt; supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and
-// supervisor_queue.cpp carry out what follows an attempt; supervisor_ways.cpp handles lost agents; supervisor_nodes.cpp
-// goes on without lost nodes; supervisor_store.cpp hosts rendezvous; supervisor_pmix.cpp follows the PMIx servers;
-// supervisor_death.cpp takes over from a dlrun that died; supervisor_siblings.cpp acts together with other runs of the
-// job; supervisor_watch.cpp looks for slow learners, idle GPUs and
-// silent agents.
+// this file (first_cause, notice, restart_policy) decide; this class passes events on and performs actions, with owners
+// that have their own state. supervisor.cpp holds the loop, its clock and the answers to dlctl; supervisor_run.cpp
+// passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt;
+// supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
+// attempt; supervisor_ways.cpp handles lost agents, and supervisor_watch.cpp those that do not come or are silent;
+// supervisor_nodes.cpp goes on without lost nodes; supervisor_store.cpp hosts rendezvous; supervisor_pmix.cpp follows
+// the PMIx servers; supervisor_death.cpp takes over from a dlrun that died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -44,6 +43,7 @@
 #include "launcher/supervise/log_times.h"
 #include "launcher/supervise/node_pool.h"
 #include "launcher/supervise/notice.h"
+#include "launcher/supervise/other_runs.h"
 #include "launcher/supervise/pmix_servers.h"
 #include "launcher/supervise/recheck.h"
 #include "launcher/supervise/rendezvous.h"
@@ -173,12 +173,6 @@ class Supervisor {
   void look_at_time_limit();
   void look_for_request_file();
 
-  // supervisor_siblings.cpp
-  void look_at_siblings();
-  bool ask_siblings(const std::string& cause, const std::string& who);
-  void put_back_together(bool hold);
-  bool keeps_begin_time();
-
   // supervisor_watch.cpp
   void look_at_scaling(bool last = false);
   void agents_missing();
@@ -246,6 +240,7 @@ class Supervisor {
   bool loop_open_ = false;
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<SlurmJob> slurm_;
+  std::unique_ptr<OtherRuns> other_runs_;
   std::unique_ptr<LeaseKeeper> lease_;
   std::unique_ptr<ScalingKeeper> scaling_;
   std::unique_ptr<BlockingCalls> checker_;  // checks nodes before a restart
@@ -260,8 +255,7 @@ class Supervisor {
   int exit_status_ = 0;
   bool control_written_ = false;
   std::string put_back_error_;
-  std::optional<StopCause> told_siblings_;  // the cause of the stop that was passed on to the other runs
-  std::vector<std::string> just_lost_;      // nodes that a dlrun that died had not given back to Slurm yet
+  std::vector<std::string> just_lost_;  // nodes that a dlrun that died had not given back to Slurm yet
 
   // The states of the run (run_state.h), and the events that are not handled yet
   RunState state_;

@@ -34,7 +34,12 @@ void Supervisor::perform(const PutBack& back) {
   // Agents and srun now end by themselves. The fewer processes Slurm has to kill for the requeue, the sooner the nodes
   // are free. But if Slurm is killing them, it kills dlrun at the same time: the job would end with a record that says
   // that it waits in the queue.
-  when_launchers_are_gone(back.at_once ? 0 : 1500, [this, hold = back.hold] { put_back_together(hold); });
+  when_launchers_are_gone(back.at_once ? 0 : 1500, [this, hold = back.hold] {
+    other_runs_->put_back(hold, memory_.excluded, decision_.reason, [this](const Status& outcome) {
+      if (!outcome) put_back_error_ = outcome.error().text;
+      handle(BackInQueue{outcome.has_value()});
+    });
+  });
 }
 
 void Supervisor::perform(const PutBackFailed& /*failed*/) {
@@ -54,7 +59,7 @@ void Supervisor::perform(const AlreadyBack& /*back*/) {
   journal_->job(JobState::kPending, decision_.reason, attempt_.newest_saved_step(), class_code(),
                 decision_.exit_status);
   voice_.say(decision_.reason);
-  if (!keeps_begin_time()) return handle(Settled{});
+  if (!other_runs_->keeps_begin_time()) return handle(Settled{});
   slurm_->keep_begin_time([this] { handle(Settled{}); });
 }
 
@@ -78,7 +83,7 @@ void Supervisor::perform(const KeepStartTime& /*keep*/) {
       return true;
     }
     if (rounds == 1) return false;
-    if (keeps_begin_time()) slurm_->keep_begin_time({});
+    if (other_runs_->keeps_begin_time()) slurm_->keep_begin_time({});
     return false;
   });
 }

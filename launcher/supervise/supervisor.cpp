@@ -79,6 +79,8 @@ Status Supervisor::set_up() {
   journal_ = std::make_unique<Journal>(dir_, plan().under_slurm ? slurm_.get() : nullptr);
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
+  judge_ = std::make_unique<EndJudge>(EndJudge::Sources{&attempt_, &state_, &nodes_, slurm_.get(), journal_.get(),
+                                                        &memory_, &site_, static_cast<bool>(options_.check)});
   stops_.run_begins(unix_ms(), !options_.predecessor.death.empty());
   DL_TRY(journal_->open());
   attempts_ = record::summarise(journal_->events()).attempts;

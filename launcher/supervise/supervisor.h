@@ -36,6 +36,7 @@
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/blocking_calls.h"
 #include "launcher/supervise/control_server.h"
+#include "launcher/supervise/end_judge.h"
 #include "launcher/supervise/hang_watch.h"
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/learner_watch.h"
@@ -139,7 +140,6 @@ class Supervisor {
   // supervisor_store.cpp
   void open_rendezvous();
   Status open_stores(plan::RunFacts* facts);
-  bool needs_other_store(const FailureClass& its) const;
   void start_without_store();
 
   // supervisor_pmix.cpp
@@ -197,17 +197,6 @@ class Supervisor {
   void forget_old_step();
 
   // supervisor_end.cpp
-  AttemptOver attempt_over() const;
-  AttemptEnd attempt_end() const;
-  RestartLimits restart_limits() const;
-  void decide(EndDecision decision, Decided decided);
-  std::optional<Failure> cause_of_end() const;
-  FailureClass class_of_end() const;
-  std::string class_code() const;
-  bool is_put_back_once_more() const;
-  Decided decided_of_decision() const;
-  std::string failure_text(const std::string& reason, const std::optional<Failure>& cause,
-                           const FailureClass& its) const;
   void perform(const AskWhy& ask);
   void perform(const JudgeEnd& judge);
   void perform(const JudgeStopped& judge);
@@ -262,7 +251,7 @@ class Supervisor {
   StopController stops_;
   std::deque<RunEvent> events_;
   bool handling_ = false;
-  EndDecision decision_;  // about the newest attempt that has ended
+  std::unique_ptr<EndJudge> judge_;
   enum class NextStart { kFirst, kTakeOver, kRestart } next_start_ = NextStart::kFirst;
 
   Attempt attempt_;

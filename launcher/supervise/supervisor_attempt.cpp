@@ -325,7 +325,7 @@ void Supervisor::check_attempt_over() {
   look_at_scaling(/*last=*/true);
   rendezvous_->close();
   pmix_->close();
-  handle(attempt_over());
+  handle(judge_->over());
 }
 
 }  // namespace dl::supervise

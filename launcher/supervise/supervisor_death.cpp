@@ -70,31 +70,17 @@ void Supervisor::answer_death() {
   death.text = before.death;
   death.exit = before.exit_status;
   death.at_ms = awake_ms();
-  RestartLimits limits;
-  limits.restarts_max = plan().restarts;
-  limits.loop_guard = site_.loop_guard;
-  limits.without_progress = attempts_without_progress(journal_->events());
-  limits.measurable = plan().checkpoint.has_value();
-  limits.can_requeue = slurm_->can_requeue();
-  limits.node_lost = nodes_.any_lost();  // a lost node is left only where the rest of the allocation does not suffice
-  limits.stop_asked = state_.stop.has_value();
+  bool goes_on = false;
+  const Decided decided = judge_->after_death(death, before, &goes_on);
   journal_->begin_attempt(attempts_, memory_.restarts);
-  if (const auto decided = decided_before(memory_, journal_->events(), death.text)) {
-    decision_ = *decided;
-    const bool back = state_.stop && state_.stop->cause == StopCause::kSlurmRequeue;
-    if (back && decision_.action == EndDecision::Action::kHold)
-      decision_.action = EndDecision::Action::kAlreadyRequeued;
-  } else {
-    decision_ = decide_after_death(death, before.last, limits);
-    attempt_.fail(death);
-  }
-  handle(decided_of_decision());
+  if (!goes_on) attempt_.fail(death);
+  handle(decided);
 }
 
 void Supervisor::start_in_place_of_dead() {
-  const std::string code = class_code();
-  voice_.say(decision_.reason + "; another has taken its place");
-  start_attempt("restart of dlrun: " + decision_.reason, code);
+  const std::string code = judge_->code();
+  voice_.say(judge_->decision().reason + "; another has taken its place");
+  start_attempt("restart of dlrun: " + judge_->decision().reason, code);
   if (!just_lost_.empty()) release_lost(just_lost_);
 }
 

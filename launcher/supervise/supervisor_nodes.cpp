@@ -42,26 +42,22 @@ void Supervisor::go_on_without_lost(const std::string& reason) {
 // Checks, before the next attempt, the nodes that may have caused the failure.
 void Supervisor::perform(const CheckNodes& /*check*/) {
   auto found = std::make_shared<CheckedNodes>();
-  checker_->post([found, check = options_.check, next = nodes_.next(decision_.without_lost),
-                  names = nodes_.suspects(attempt_, decision_.without_lost)] { *found = check(next, names); },
+  checker_->post([found, check = options_.check, next = nodes_.next(judge_->decision().without_lost),
+                  names = nodes_.suspects(attempt_, judge_->decision().without_lost)] { *found = check(next, names); },
                  [this, found] { nodes_checked(*found); });
 }
 
 void Supervisor::nodes_checked(const CheckedNodes& found) {
   for (const std::string& line : found.lines) voice_.say("preflight: " + line);
+  const Decided decided = judge_->nodes_checked(found.bad);
   if (!found.bad.empty()) {
-    nodes_.found_bad(found.bad);
-    RestartLimits limits;
-    limits.can_requeue = slurm_->can_requeue();
-    limits.measurable = plan().checkpoint.has_value() || attempt_.newest_saved_step() >= 0;
-    decision_ = decide_without_bad(std::move(decision_), found.bad, nodes_.rest_suffices(), limits);
     // Agents that wait for the next attempt were started for a plan with the bad nodes, so none of them may be reused.
     attempt_.dismiss_agents();
     remember([&](record::RunMemory* memory) {
       for (const std::string& name : found.bad) memory->excluded += (memory->excluded.empty() ? "" : ",") + name;
     });
   }
-  handle(decided_of_decision());
+  handle(decided);
 }
 
 // srun waits for ever for the tasks of a lost node and for a stopped agent, so it is killed. Tasks of the other nodes

@@ -15,17 +15,17 @@ namespace dl::supervise {
 using record::JobState;
 
 void Supervisor::perform(const PutBack& back) {
-  exit_status_ = decision_.exit_status;
-  remember([this](record::RunMemory* memory) { memory->decided = decided_text(decision_.action); });
-  const auto cause = cause_of_end();
-  if (decision_.exclude_node && cause)
+  exit_status_ = judge_->decision().exit_status;
+  remember([this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  const auto cause = judge_->cause();
+  if (judge_->decision().exclude_node && cause)
     remember([&](record::RunMemory* memory) { memory->excluded = attempt_.learner(cause->rank).host; });
-  journal_->job(back.hold ? JobState::kHalted : JobState::kPending, decision_.reason, attempt_.newest_saved_step(),
-                class_code(), decision_.exit_status);
+  journal_->job(back.hold ? JobState::kHalted : JobState::kPending, judge_->decision().reason,
+                attempt_.newest_saved_step(), judge_->code(), judge_->decision().exit_status);
   if (back.hold)
-    voice_.say(decision_.reason + "; the job is held: dlctl resume " + plan().job_id);
+    voice_.say(judge_->decision().reason + "; the job is held: dlctl resume " + plan().job_id);
   else
-    voice_.say(fmt::format("{}; the job goes back into the queue{}", decision_.reason,
+    voice_.say(fmt::format("{}; the job goes back into the queue{}", judge_->decision().reason,
                            memory_.excluded.empty() ? "" : ", without node " + memory_.excluded));
   look_for_request_file();  // for a pause that was asked for at the last moment
   server_->close_all();
@@ -35,7 +35,7 @@ void Supervisor::perform(const PutBack& back) {
   // are free. But if Slurm is killing them, it kills dlrun at the same time: the job would end with a record that says
   // that it waits in the queue.
   when_launchers_are_gone(back.at_once ? 0 : 1500, [this, hold = back.hold] {
-    other_runs_->put_back(hold, memory_.excluded, decision_.reason, [this](const Status& outcome) {
+    other_runs_->put_back(hold, memory_.excluded, judge_->decision().reason, [this](const Status& outcome) {
       if (!outcome) put_back_error_ = outcome.error().text;
       handle(BackInQueue{outcome.has_value()});
     });
@@ -54,11 +54,11 @@ void Supervisor::perform(const HoldJob& /*hold*/) {
 }
 
 void Supervisor::perform(const AlreadyBack& /*back*/) {
-  exit_status_ = decision_.exit_status;
-  remember([this](record::RunMemory* memory) { memory->decided = decided_text(decision_.action); });
-  journal_->job(JobState::kPending, decision_.reason, attempt_.newest_saved_step(), class_code(),
-                decision_.exit_status);
-  voice_.say(decision_.reason);
+  exit_status_ = judge_->decision().exit_status;
+  remember([this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  journal_->job(JobState::kPending, judge_->decision().reason, attempt_.newest_saved_step(), judge_->code(),
+                judge_->decision().exit_status);
+  voice_.say(judge_->decision().reason);
   if (!other_runs_->keeps_begin_time()) return handle(Settled{});
   slurm_->keep_begin_time([this] { handle(Settled{}); });
 }

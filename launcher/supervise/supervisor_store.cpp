@@ -38,12 +38,6 @@ Status Supervisor::open_stores(plan::RunFacts* facts) {
   return plan().http_store ? rendezvous_->open_http_store(endpoint_, facts) : Status{};
 }
 
-// Some builds of PyTorch (Debian 13's, for one) have no libuv. Their learners fail right after their start, so the
-// attempt begins anew with another store, and no restart is counted.
-bool Supervisor::needs_other_store(const FailureClass& its) const {
-  return its.name == kNoLibuv && plan().launcher_store;
-}
-
 void Supervisor::start_without_store() {
   nodes_.use_store_without_libuv();
   remember([this](record::RunMemory* memory) { memory->store_host = nodes_.store_host(); });

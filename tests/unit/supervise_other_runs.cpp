@@ -95,7 +95,9 @@ TEST_F(OtherRunsTest, AStopThatAnotherRunHasAskedForIsHeardOnce) {
   EXPECT_EQ(asked->deadline_ms, 9000);
   EXPECT_FALSE(mine_.look());
   change([](runs::JobBook* book) { book->stop = runs::BookedStop{"of a later version", "somebody", 8000}; });
-  ASSERT_TRUE(mine_.look()->cause == StopCause::kTogether);
+  const auto later = mine_.look();
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->cause, StopCause::kTogether);
   state_.phase = Phase::kSettling;
   change([](runs::JobBook* book) { book->stop->deadline_ms = 7000; });
   EXPECT_FALSE(mine_.look()) << "it has ended";

@@ -110,6 +110,7 @@ Status Supervisor::open_control() {
   };
   server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
   agents_ = std::make_unique<AgentFleet>(server_.get(), plan());
+  orders_ = std::make_unique<LearnerOrders>(agents_.get(), &attempt_);
   pmix_ = std::make_unique<PmixServers>(server_.get());
   server_->expect(static_cast<size_t>(plan().world_size()) + plan().nodes.size());  // agents, and dl-pmix on each node
   DL_TRY(server_->listen());

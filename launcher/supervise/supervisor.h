@@ -39,6 +39,7 @@
 #include "launcher/supervise/end_judge.h"
 #include "launcher/supervise/hang_watch.h"
 #include "launcher/supervise/journal.h"
+#include "launcher/supervise/learner_orders.h"
 #include "launcher/supervise/learner_watch.h"
 #include "launcher/supervise/lease_keeper.h"
 #include "launcher/supervise/log_times.h"
@@ -154,6 +155,11 @@ class Supervisor {
   void perform(const GiveUpUnheard& give_up);
   void perform(const GiveUpAll& give_up);
   void perform(const Say& what);
+  // What concerns learners alone (learner_orders.h).
+  template <typename Order, typename = decltype(std::declval<LearnerOrders&>().perform(std::declval<const Order&>()))>
+  void perform(const Order& order) {
+    orders_->perform(order);
+  }
 
   // supervisor_stop.cpp
   void on_notice(int signal);
@@ -162,11 +168,6 @@ class Supervisor {
   void perform(const StopAnswer& answer);
   void perform(const AskSlurm& ask);
   void perform(const WatchTimeLimit& watch);
-  void perform(const SendRequest& request);
-  void perform(const SendDecide& decide);
-  void perform(const SendWithdraw& withdraw);
-  void perform(const SignalLearners& signal);
-  void perform(const KillLearners& kill);
   void ask_kill_wait();
   void on_step_report(int rank, const protocol::StepReport& report);
   void look_at_own_signal();
@@ -259,6 +260,7 @@ class Supervisor {
   LearnerWatch watch_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<AgentFleet> agents_;
+  std::unique_ptr<LearnerOrders> orders_;
   std::unique_ptr<PmixServers> pmix_;
   int64_t last_second_ms_ = 0;  // on the awake clock, like all times here unless a name has unix
 };

@@ -67,27 +67,6 @@ void Supervisor::ask_kill_wait() {
   slurm_->ask_kill_wait([this](int64_t seconds) { state_.rules.kill_wait_s = seconds; });
 }
 
-void Supervisor::perform(const SendRequest& request) {
-  for (int rank = 0; rank < plan().deciding(); ++rank)
-    if (!attempt_.learner(rank).ended) agents_->tell(rank, Request{request.request, request.kind});
-}
-
-void Supervisor::perform(const SendDecide& decide) {
-  agents_->tell_all(encode(Decide{decide.request, decide.kind, decide.step}), attempt_.learners());
-}
-
-void Supervisor::perform(const SendWithdraw& withdraw) {
-  agents_->tell_all(encode(Withdraw{withdraw.request}), attempt_.learners());
-}
-
-void Supervisor::perform(const SignalLearners& signal) {
-  agents_->tell_all(encode(Signal{signal.signal}), attempt_.learners());
-}
-
-void Supervisor::perform(const KillLearners& kill) {
-  agents_->tell_all(encode(Kill{kill.grace_ms}), attempt_.learners());
-}
-
 void Supervisor::on_step_report(int rank, const StepReport& report) {
   attempt_.stands_at(rank, report);
   handle(Reported{rank, report.request, {report.attached, report.state, report.step}});

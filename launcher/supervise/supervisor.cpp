@@ -71,8 +71,9 @@ Status Supervisor::set_up() {
     if (job.preempt_time && job.state == "RUNNING") journal_->preempted();
   });
   other_runs_ = std::make_unique<OtherRuns>(&loop_, &state_, slurm_.get(), std::move(options_.siblings));
-  lease_ = std::make_unique<LeaseKeeper>(
-      &loop_, [this] { ask_to_stop(StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory"); });
+  lease_ = std::make_unique<LeaseKeeper>(&loop_, [this] {
+    handle(StopAsked{StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory", 0});
+  });
   scaling_ = std::make_unique<ScalingKeeper>(&loop_);
   checker_ = std::make_unique<BlockingCalls>(&loop_);
   log_times_ = std::make_unique<LogTimes>(&loop_);
@@ -81,6 +82,8 @@ Status Supervisor::set_up() {
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
   judge_ = std::make_unique<EndJudge>(EndJudge::Sources{&attempt_, &state_, &nodes_, slurm_.get(), journal_.get(),
                                                         &memory_, &site_, static_cast<bool>(options_.check)});
+  time_limit_ = std::make_unique<TimeLimitWatch>(&stops_, slurm_.get(), &attempt_, options_.own_signal, options_.script,
+                                                 [this](const StopAsked& stop) { handle(stop); });
   stops_.run_begins(unix_ms(), !options_.predecessor.death.empty());
   DL_TRY(journal_->open());
   attempts_ = record::summarise(journal_->events()).attempts;
@@ -217,7 +220,7 @@ void Supervisor::tick() {
     look_for_silent_agents(now);
     if (!state_.finished()) look_for_request_file();
     if (learners_under_way()) {
-      look_at_time_limit();
+      if (!state_.stop) time_limit_->look();
       const bool may_save = state_.phase == Phase::kRunning && !state_.agreement.open();
       if (may_save && stops_.save_due(&attempt_, journal_->events(), now, unix_ms())) handle(SaveDue{});
       watch_.look(attempt_.learners(), now, unix_ms());
@@ -252,7 +255,7 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
   if (std::holds_alternative<StatusQuery>(message)) {
     server_->send(id, status());
   } else if (const auto* pause = std::get_if<Pause>(&message)) {
-    ask_to_stop(StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason, id);
+    handle(StopAsked{StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason, id});
   }
 }
 

@@ -54,6 +54,7 @@
 #include "launcher/supervise/scaling_keeper.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
+#include "launcher/supervise/time_limit_watch.h"
 #include "launcher/supervise/voice.h"
 
 namespace dl::supervise {
@@ -163,15 +164,10 @@ class Supervisor {
 
   // supervisor_stop.cpp
   void on_notice(int signal);
-  void ask_to_stop(StopCause cause, std::optional<int64_t> deadline_ms, int signal, const std::string& who,
-                   ConnectionId asker = 0);
   void perform(const StopAnswer& answer);
   void perform(const AskSlurm& ask);
   void perform(const WatchTimeLimit& watch);
-  void ask_kill_wait();
   void on_step_report(int rank, const protocol::StepReport& report);
-  void look_at_own_signal();
-  void look_at_time_limit();
   void look_for_request_file();
 
   // supervisor_watch.cpp
@@ -250,6 +246,7 @@ class Supervisor {
   // The states of the run (run_state.h), and the events that are not handled yet
   RunState state_;
   StopController stops_;
+  std::unique_ptr<TimeLimitWatch> time_limit_;
   std::deque<RunEvent> events_;
   bool handling_ = false;
   std::unique_ptr<EndJudge> judge_;

@@ -60,7 +60,7 @@ void Supervisor::ask_for_its_stop() {
   const NoticeReading reading = read_signal(state_.rules, signal, signal_ms, job, unix_ms());
   if (reading.kind != NoticeReading::Kind::kStop) return;
   if (job && job->preempt_time && reading.cause == StopCause::kPreemption) journal_->preempted();
-  ask_to_stop(reading.cause, reading.deadline_ms, before.notice, stop_cause_name(reading.cause));
+  handle(StopAsked{reading.cause, reading.deadline_ms, before.notice, stop_cause_name(reading.cause), 0});
 }
 
 void Supervisor::answer_death() {

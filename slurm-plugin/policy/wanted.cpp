@@ -246,20 +246,35 @@ int64_t Grace::early_s() const {
 }
 
 YieldOrder yield_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told,
-                       const std::optional<YieldRequest>& asked, GiveBack back, const Grace& grace) {
+                       const std::optional<YieldRequest>& asked, GiveBack back, bool comes_back, const Grace& grace) {
   if (job.yields_to != kNobody && told) {
     const int64_t over_s = told->deadline_s + (back == GiveBack::kSave ? kSlackS : -grace.early_s());
-    if (state.now_s >= over_s) return {YieldStep::kRequeue, told};
-    if (!asked) return {YieldStep::kNothing, told};
+    if (state.now_s >= over_s) {
+      if (!comes_back) return {YieldStep::kEnd, told, {}};
+      return {back == GiveBack::kSave ? YieldStep::kRequeue : YieldStep::kPutBack, told, {}};
+    }
+    if (!asked) return {YieldStep::kNothing, told, {}};
     Yield more = *told;
     more.learners = asked->learners_left;
-    return {YieldStep::kAskMore, more};
+    return {YieldStep::kAskMore, more, {}};
   }
-  if (!asked) return told ? YieldOrder{YieldStep::kWithdraw, std::nullopt} : YieldOrder{};
+  if (!asked) return told ? YieldOrder{YieldStep::kWithdraw, std::nullopt, {}} : YieldOrder{};
   // Asked anew, for another claim: its time has begun already.
   int64_t deadline = state.now_s + grace.grace_s;
   if (told && job.start_s <= told->deadline_s - grace.grace_s) deadline = std::min(deadline, told->deadline_s);
-  return {YieldStep::kAsk, Yield{asked->claimant, deadline, asked->learners_left}};
+  YieldOrder order{YieldStep::kAsk, Yield{asked->claimant, deadline, asked->learners_left}, {}};
+  if (job.idle) order.queued_s = state.now_s;
+  return order;
+}
+
+JobLabel returned(JobLabel label, int64_t job) {
+  if (!label.yields) return label;
+  const bool resized = label.yields->claimant == job;  // as resizes_itself()
+  if (!resized) label.size.reset();
+  // One that was asked for another size had its minimum run time behind it.
+  label.shrunk = resized || label.yields->learners > 0;
+  label.yields.reset();
+  return label;
 }
 
 std::optional<NodeCount> node_count(const ClusterState& state, const Decision& decision, const Job& job,

@@ -75,11 +75,17 @@ enum class YieldStep {
   kAsk,       // to save and yield
   kAskMore,   // to yield more; it is saving already, so that only the size changes with which it comes back
   kWithdraw,  // that it need not yield any more
-  kRequeue,   // nothing: its time is over, and Slurm is to requeue it, or to end it if it cannot come back
+  // Nothing: its time is over, and Slurm acts.
+  kRequeue,  // it was to save, and is requeued
+  kPutBack,  // it cannot save, and is requeued: it begins anew
+  kEnd,      // it can neither save nor come back, and is ended
 };
 struct YieldOrder {
   YieldStep step = YieldStep::kNothing;
   std::optional<Yield> yield;  // what it is asked from now on
+  // kAsk: its new place in the queue (JobLabel::queued_s), of an idle job. That one goes to the end of its tenant's
+  // queue. Otherwise, as the older one, it would claim the GPUs that it did not use back from the claim of its tenant.
+  std::optional<int64_t> queued_s;
 };
 // The time that a victim has.
 struct Grace {
@@ -90,9 +96,13 @@ struct Grace {
   int64_t early_s() const;  // kill_wait_s, but at most half of the grace
 };
 // `told`: what it was asked before, by its label; it still counts if Job::yields_to says so. `asked`: what the decision
-// asks of it. `back`: how it gives its GPUs back.
+// asks of it. `back`: how it gives its GPUs back. `comes_back`: Slurm can put it back into the queue.
 YieldOrder yield_order(const ClusterState& state, const Job& job, const std::optional<Yield>& told,
-                       const std::optional<YieldRequest>& asked, GiveBack back, const Grace& grace);
+                       const std::optional<YieldRequest>& asked, GiveBack back, bool comes_back, const Grace& grace);
+// A job that was asked to yield, or to start again at another size, has ended and waits: its label from now on. The
+// request is removed. One that comes back smaller keeps no minimum run time, and one whose size was chosen keeps that
+// size only if that is what it was asked for.
+JobLabel returned(JobLabel label, int64_t job);
 
 // The number of nodes that a waiting job may get. Slurm chooses the nodes; any number within the job's own range is one
 // that it can run on, also when nobody changes it again.

@@ -149,7 +149,7 @@ class Planner {
     const policy::Job& job = state_.jobs[index];
     const auto& asked = wanted_[index].asked;
     const policy::YieldOrder order =
-        policy::yield_order(state_, job, label->yields, asked, policy::gives_back(*label), grace_);
+        policy::yield_order(state_, job, label->yields, asked, policy::gives_back(*label), comes_back(index), grace_);
     switch (order.step) {
       case YieldStep::kNothing:
         return;
@@ -160,16 +160,16 @@ class Planner {
                                   policy::job_name(asked->claimant), tenant_of(asked->claimant));
         break;
       case YieldStep::kRequeue:
-        take(index, *label, action);
+      case YieldStep::kPutBack:
+      case YieldStep::kEnd:
+        take(index, *label, order.step, action);
         return;
       case YieldStep::kWithdraw:
         action->kind = ActionKind::kWithdraw;
         action->why = fmt::format("need not yield to job {} any more", policy::job_name(label->yields->claimant));
         break;
       case YieldStep::kAsk:
-        // The idle job goes to the end of its tenant's queue. Otherwise, as the older one, it would claim the GPUs that
-        // it did not use back from the claim of its own tenant.
-        if (job.idle) label->queued_s = state_.now_s;
+        if (order.queued_s) label->queued_s = order.queued_s;
         action->kind = ActionKind::kYield;
         action->signal = view_.jobs[index].dlrun;
         action->why =
@@ -206,10 +206,10 @@ class Planner {
                                  comes_back(index) ? "put back into the queue, and will begin anew" : "ended");
   }
 
-  void take(int index, const JobLabel& label, Action* action) const {
+  void take(int index, const JobLabel& label, YieldStep step, Action* action) const {
     const policy::Job& job = state_.jobs[index];
     const std::string claimant = policy::job_name(job.yields_to);
-    if (!comes_back(index)) {
+    if (step == YieldStep::kEnd) {
       action->kind = ActionKind::kEnd;
       action->end = true;
       action->why = fmt::format(
@@ -223,7 +223,7 @@ class Planner {
     action->kind = ActionKind::kRequeue;
     action->why = fmt::format("was to yield to job {} and is still there {} s after the deadline", claimant,
                               state_.now_s - label.yields->deadline_s);
-    if (policy::gives_back(label) == policy::GiveBack::kSave) return;
+    if (step == YieldStep::kRequeue) return;
     action->kind = ActionKind::kPutBack;
     action->why = fmt::format("holds lent GPUs that job {} needs, and cannot save: it begins anew later", claimant);
   }
@@ -287,21 +287,15 @@ class Planner {
                     update.licenses || update.max_nodes || update.begin_s);
   }
 
-  // A victim that has gone has done what it was asked for, so the request is removed from its label.
+  // A victim that has gone has done what it was asked for.
   static bool has_returned(JobLabel* label, Action* action) {
     if (!label->yields) return false;
     action->kind = ActionKind::kReturn;
-    if (policy::resizes_itself(label->yields, action->job)) {
-      action->why = fmt::format("has saved, and starts again with up to {} learners", label->yields->learners);
-      label->shrunk = true;  // its minimum run time was over
-      label->yields.reset();
-      return true;
-    }
-    label->size.reset();
-    action->why =
-        fmt::format("has yielded to job {} and waits for its next turn", policy::job_name(label->yields->claimant));
-    label->shrunk = label->yields->learners > 0;
-    label->yields.reset();
+    action->why = policy::resizes_itself(label->yields, action->job)
+                      ? fmt::format("has saved, and starts again with up to {} learners", label->yields->learners)
+                      : fmt::format("has yielded to job {} and waits for its next turn",
+                                    policy::job_name(label->yields->claimant));
+    *label = policy::returned(*label, action->job);
     return true;
   }
   void aside(const SeenJob& seen) {

@@ -3,8 +3,8 @@
 // is (diff.h). Pure: the same view and decision give the same actions, and none are left once they were carried out.
 // What was done in earlier rounds is read from the jobs themselves (labels, licences, begin times), so a restarted
 // daemon goes on where the last one stopped. What follows from Slurm's records alone is settled here, and has nothing
-// to match it in dlsim: how a job that cannot save is stopped, elements of an array that share a gate, an idle victim's
-// new place in the queue, jobs of tenants that were removed.
+// to match it in dlsim: notices to jobs that cannot save, elements of an array that share a gate, jobs of tenants that
+// were removed.
 //
 // What waits and how it is kept waiting:
 //   claims and jobs that may yet become claims   hold own tokens as licences: slurmctld lets them wait for those

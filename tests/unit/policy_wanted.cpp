@@ -80,13 +80,13 @@ TEST(NodeCountTest, AJobThatWaitsGetsNoMoreThanTheSizeThatWasChosenNeeds) {
 }
 
 // A borrower that was asked to go by a deadline, and how long until then.
-YieldStep step_at(int64_t left_s, GiveBack back, int64_t kill_wait_s = 30) {
+YieldStep step_at(int64_t left_s, GiveBack back, int64_t kill_wait_s = 30, bool comes_back = true) {
   ClusterState state = cluster(1, 2);
   add_tenant(&state, "vision", 2);
   Job& victim = add_running(&state, 0, {{0, 2}}, Charge::kBorrowed);
   victim.yields_to = 9;
   const Yield told{9, state.now_s + left_s, 0};
-  return yield_order(state, victim, told, std::nullopt, back, {120, kill_wait_s}).step;
+  return yield_order(state, victim, told, std::nullopt, back, comes_back, {120, kill_wait_s}).step;
 }
 
 TEST(YieldOrderTest, AJobThatSavesHasUntilTheDeadlineAndALittleMore) {
@@ -98,10 +98,47 @@ TEST(YieldOrderTest, AJobThatSavesHasUntilTheDeadlineAndALittleMore) {
 TEST(YieldOrderTest, AJobThatCannotSaveIsTakenSoEarlyThatItIsGoneByTheDeadline) {
   for (const GiveBack back : {GiveBack::kRequeue, GiveBack::kEnd}) {
     EXPECT_EQ(step_at(31, back), YieldStep::kNothing);
-    EXPECT_EQ(step_at(30, back), YieldStep::kRequeue);
+    EXPECT_EQ(step_at(30, back), YieldStep::kPutBack);
     EXPECT_EQ(step_at(61, back, 500), YieldStep::kNothing) << "at most half of the grace is taken from it";
-    EXPECT_EQ(step_at(60, back, 500), YieldStep::kRequeue);
+    EXPECT_EQ(step_at(60, back, 500), YieldStep::kPutBack);
   }
+}
+
+TEST(YieldOrderTest, AJobThatCannotComeBackIsEndedWhenItsTimeIsOver) {
+  for (const GiveBack back : {GiveBack::kSave, GiveBack::kRequeue, GiveBack::kEnd})
+    EXPECT_EQ(step_at(-3, back, 30, /*comes_back=*/false), YieldStep::kEnd);
+}
+
+TEST(YieldOrderTest, AnIdleJobGoesToTheEndOfTheQueue) {
+  ClusterState state = cluster(1, 2);
+  add_tenant(&state, "vision", 2);
+  Job& victim = add_running(&state, 0, {{0, 2}}, Charge::kBorrowed);
+  const YieldRequest asked{9, 0, 0};
+  for (const bool idle : {false, true}) {
+    victim.idle = idle;
+    const YieldOrder order = yield_order(state, victim, std::nullopt, asked, GiveBack::kSave, true, {120, 30});
+    EXPECT_EQ(order.step, YieldStep::kAsk);
+    EXPECT_EQ(order.queued_s, idle ? std::optional<int64_t>(state.now_s) : std::nullopt);
+  }
+}
+
+TEST(ReturnedTest, OnlyAJobThatComesBackSmallerLosesItsMinimumRunTime) {
+  JobLabel label;
+  label.size = ChosenSize{4, 1000};
+  EXPECT_FALSE(returned(label, 7).shrunk) << "nothing was asked of it";
+  EXPECT_TRUE(returned(label, 7).size);
+  label.yields = Yield{9, 5000, 0};
+  JobLabel gone = returned(label, 7);
+  EXPECT_FALSE(gone.yields);
+  EXPECT_FALSE(gone.shrunk);
+  EXPECT_FALSE(gone.size) << "it is chosen anew";
+  label.yields = Yield{9, 5000, 2};
+  EXPECT_TRUE(returned(label, 7).shrunk);
+  label.yields = Yield{7, 5000, 4};
+  gone = returned(label, 7);
+  EXPECT_TRUE(gone.shrunk) << "it was asked by itself, to start again at another size";
+  EXPECT_EQ(gone.size->learners, 4);
+  EXPECT_FALSE(gone.yields);
 }
 
 }  // namespace

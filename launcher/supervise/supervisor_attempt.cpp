@@ -7,11 +7,8 @@
 #include <cstdio>
 
 #include "common/base/atomic_file.h"
-#include "common/base/this_process.h"
-#include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
-#include "launcher/logs/log_index.h"
-#include "launcher/supervise/line_prefix.h"
+#include "launcher/supervise/start_message.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -129,43 +126,16 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   plan::RunFacts facts = attempt_.facts();
   if (Status ready = open_stores(&facts); !ready) return agents_not_started(ready.error().text);
   attempt_.meet(std::move(facts), plan().peers);
+  StartSettings settings;
+  settings.quiet = options_.quiet;
+  settings.debug = options_.debug;
+  settings.run = options_.beside ? options_.run : 0;
+  settings.hang_ms = options_.hang_ms;
+  settings.log_limit = site_.log_limit;
+  settings.gpu_look_ms = watch_.gpu_look_ms();
+  settings.lease = lease_->token();
   for (int rank = 0; rank < plan().world_size(); ++rank) {
-    Start start;
-    start.context = plan::learner_context(plan(), rank, attempt_.facts());
-    start.context.ports = attempt_.learner(rank).ports;
-    start.families = plan().families;
-    start.environment = plan().framework_environment;
-    start.activate = plan().activate;
-    start.command = plan().command;
-    start.container = plan().container;
-    if (plan().bind != bind::BindMode::kNone) start.bind = bind::bind_name(plan().bind);
-    start.log = dir_.learner_log(attempts_, rank);
-    start.free_ports = !plan().hold_ports;
-    if (!options_.debug) {
-      start.prefix = plan().world_size() > 1;
-      start.line_prefix = line_prefix(plan().world_size(), rank, options_.beside ? options_.run : 0);
-    }
-    start.quiet = options_.quiet || (options_.debug && rank > 0);
-    const plan::PlannedNode& node = plan().nodes[static_cast<size_t>(plan().learners[static_cast<size_t>(rank)].node)];
-    start.gpus = node.own_gpus;
-    start.narrowed = node.narrowed;
-    start.serves = plan().serves(rank);
-    start.log_limit = site_.log_limit;
-    start.log_look_ms = logs::index_interval_ms(static_cast<size_t>(plan().world_size()));
-    // Learner 0 speaks for all: what each of a thousand learners prints alike is kept once.
-    if (rank == 0 && !plan().serves(rank)) {
-      start.series = dir_.learner_series(attempts_, rank);
-      start.values = dir_.learner_values(attempts_, rank);
-      start.metrics = plan().metrics;
-    }
-    start.gpu_look_ms = watch_.gpu_look_ms();
-    start.hang_ms = plan().serves(rank) ? 0 : options_.hang_ms;  // waiting is the work of a learner that serves
-    // Nobody is at the debuggers of the other learners: a breakpoint() would end those learners, and with them the run.
-    // Their environment is dlrun's own, so a setting of the user's is kept.
-    if (options_.debug && rank > 0 && environment_value("PYTHONBREAKPOINT").empty())
-      start.forced["PYTHONBREAKPOINT"] = "0";
-    if (plan().checkpoint) start.forced[env::kCheckpoint] = format_checkpoint(*plan().checkpoint);
-    if (std::string token = lease_->token(); !token.empty()) start.forced[env::kLease] = token;
+    Start start = start_message(plan(), attempt_, dir_, rank, settings);
     pmix_->add_environment(rank, &start);
     agents_->tell(rank, start);
   }

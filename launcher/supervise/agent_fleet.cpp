@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string>
 
 #include "common/base/parse.h"
 
@@ -88,6 +90,14 @@ std::optional<int> AgentFleet::rank_of(ConnectionId id) const {
 void AgentFleet::tell_all(const std::string& line, const Learners& learners) {
   for (size_t rank = 0; rank < agents_.size(); ++rank)
     if (!learners[rank].ended && agents_[rank].connection != 0) connections_->send_line(agents_[rank].connection, line);
+}
+
+int AgentFleet::tell_each_host(const std::string& line, const Learners& learners) {
+  std::set<std::string> told;
+  for (size_t rank = 0; rank < learners.size(); ++rank)
+    if (agents_[rank].connection != 0 && told.insert(learners[rank].host).second)
+      connections_->send_line(agents_[rank].connection, line);
+  return static_cast<int>(told.size());
 }
 
 void AgentFleet::let_go(int rank) {

@@ -69,6 +69,8 @@ class AgentFleet {
   void tell(int rank, const protocol::ControlMessage& message) { connections_->send(agent(rank).connection, message); }
   void tell_line(int rank, const std::string& line) { connections_->send_line(agent(rank).connection, line); }
   void tell_all(const std::string& line, const Learners& learners);
+  // Tells one agent of each host, also one whose learner has ended. Returns how many.
+  int tell_each_host(const std::string& line, const Learners& learners);
   // Closes the connection and the session of an agent, which then ends. Its datagrams are not answered any more.
   void let_go(int rank);
   // Call this often: it keeps connections alive, and probes agents that do not acknowledge.

@@ -75,7 +75,7 @@ AttemptEnd EndJudge::attempt_end(int64_t now_ms, int64_t now_unix_ms) const {
 RestartLimits EndJudge::limits() const {
   const plan::LaunchPlan& plan = from_.nodes->plan();
   RestartLimits limits;
-  limits.restarts_done = from_.memory->restarts;
+  limits.restarts_done = from_.journal->memory().restarts;
   limits.restarts_max = plan.restarts;
   limits.loop_guard = from_.site->loop_guard;
   limits.without_progress = attempts_without_progress(from_.journal->events());
@@ -105,8 +105,8 @@ Decided EndJudge::end(int64_t now_ms, int64_t now_unix_ms) {
   limits.node_lost = from_.nodes->any_lost();
   limits.rest_suffices = limits.node_lost && from_.nodes->rest_suffices();
   if (end.failure) {
-    const auto done = from_.memory->class_restarts.find(end.failure_class.name);
-    limits.class_restarts = done != from_.memory->class_restarts.end() ? done->second : 0;
+    const auto done = from_.journal->memory().class_restarts.find(end.failure_class.name);
+    limits.class_restarts = done != from_.journal->memory().class_restarts.end() ? done->second : 0;
     limits.same_failure = attempts_with(failure_signature(*end.failure, end.failure_class), from_.journal->events());
   }
   decision_ = decide_end(end, limits);
@@ -145,7 +145,7 @@ Decided EndJudge::after_death(const Failure& death, const guard::Predecessor& be
   limits.measurable = from_.nodes->plan().checkpoint.has_value();
   limits.node_lost = from_.nodes->any_lost();  // only where the rest of the allocation does not suffice
   limits.stop_asked = from_.state->stop.has_value();
-  const auto known = decided_before(*from_.memory, from_.journal->events(), death.text);
+  const auto known = decided_before(from_.journal->memory(), from_.journal->events(), death.text);
   *goes_on = known.has_value();
   decision_ = known ? *known : decide_after_death(death, before.last, limits);
   const bool back = from_.state->stop && from_.state->stop->cause == StopCause::kSlurmRequeue;

@@ -32,7 +32,6 @@ class EndJudge {
     NodePool* nodes = nullptr;
     const SlurmJob* slurm = nullptr;
     const Journal* journal = nullptr;
-    const record::RunMemory* memory = nullptr;
     const SiteConfig* site = nullptr;
     bool checks_nodes = false;  // the job has asked for checks before a restart
   };

@@ -132,7 +132,7 @@ const std::vector<Rule>& rules() {
        Fault::kYours,
        Answer::kFail,
        0},
-      // supervisor_store.cpp starts such an attempt again with another store.
+      // supervisor_nodes.cpp starts such an attempt again with another store.
       {kNoLibuv,
        "C205",
        {0, 0, 0, {}, false, "use_libuv was requested but PyTorch was buil[dt] without libuv"},

@@ -20,6 +20,8 @@ void HangWatch::begin_attempt(AgentFleet* agents, std::string folder) {
   agents_ = agents;
   folder_ = std::move(folder);
   open_ = false;
+  standing_still_.clear();
+  lines_.clear();
 }
 
 // Whether this learner runs, and its agent can be asked.

@@ -32,6 +32,12 @@ class Journal {
   void begin_attempt(int attempt, int restart);
   // Written with the next event if it differs from what was written last.
   void remember(const record::RunMemory& memory) { memory_ = memory; }
+  // The same for a function that changes what is remembered now.
+  template <typename Change>
+  void change_memory(Change change) {
+    change(&memory_);
+  }
+  const record::RunMemory& memory() const { return memory_; }
   // Slurm has given the job a grace time: written with the next event about the whole job.
   void preempted() { preempted_ = true; }
   bool marked_preempted() const;  // once_more.h

@@ -247,6 +247,8 @@ struct RunState {
   bool alive() const { return phase >= Phase::kStarting && phase <= Phase::kEnding; }  // an attempt is under way
   bool running() const { return phase == Phase::kRunning || phase == Phase::kStopping; }
   bool ending() const { return phase == Phase::kEnding; }
+  // Learners were told to start, and not all have ended.
+  bool learners_under_way() const { return alive() && learners_started; }
   bool finished() const { return phase >= Phase::kSettling; }
   bool may_greet() const { return phase == Phase::kStarting || (ending() && !learners_started); }  // Hello is awaited
 };

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/base/parse.h"
 #include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
 
@@ -24,6 +25,7 @@ namespace {
 using record::JobState;
 
 constexpr int64_t kTickMs = 50;
+constexpr int kFailureGraceMs = 500;  // for learners to write their last lines before they are killed
 
 }  // namespace
 
@@ -64,13 +66,17 @@ Status Supervisor::set_up() {
   loop_open_ = true;
   uv_timer_init(&loop_, &timer_);
   timer_.data = this;
-  open_rendezvous();
+  rendezvous_ = std::make_unique<Rendezvous>(&loop_, [this](int64_t query, const rendezvous::Connection& who) {
+    return agents_->tell_each_host(encode(WhoConnects{query, who.client, who.client_port, who.server_port}),
+                                   attempt_.learners());
+  });
   const std::string slurm_id = plan().under_slurm ? plan().job_id : std::string();
   slurm_ = std::make_unique<SlurmJob>(&loop_, slurm_id, [this](const slurm_cli::JobInfo& job) {
     // A running job with a PreemptTime has been preempted with a grace time.
     if (job.preempt_time && job.state == "RUNNING") journal_->preempted();
   });
   other_runs_ = std::make_unique<OtherRuns>(&loop_, &state_, slurm_.get(), std::move(options_.siblings));
+  sweeper_ = std::make_unique<Sweeper>(slurm_.get(), &nodes_, options_.agent_path);
   lease_ = std::make_unique<LeaseKeeper>(&loop_, [this] {
     handle(StopAsked{StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory", 0});
   });
@@ -81,7 +87,7 @@ Status Supervisor::set_up() {
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
   judge_ = std::make_unique<EndJudge>(EndJudge::Sources{&attempt_, &state_, &nodes_, slurm_.get(), journal_.get(),
-                                                        &memory_, &site_, static_cast<bool>(options_.check)});
+                                                        &site_, static_cast<bool>(options_.check)});
   time_limit_ = std::make_unique<TimeLimitWatch>(&stops_, slurm_.get(), &attempt_, options_.own_signal, options_.script,
                                                  [this](const StopAsked& stop) { handle(stop); });
   stops_.run_begins(unix_ms(), !options_.predecessor.death.empty());
@@ -115,6 +121,9 @@ Status Supervisor::open_control() {
   agents_ = std::make_unique<AgentFleet>(server_.get(), plan());
   orders_ = std::make_unique<LearnerOrders>(agents_.get(), &attempt_);
   pmix_ = std::make_unique<PmixServers>(server_.get());
+  silence_ = std::make_unique<SilenceWatch>(agents_.get(), slurm_.get(), &attempt_, &state_,
+                                            1000 * site_.agent_timeout.count(),
+                                            [this](const std::vector<int>& ranks) { agents_silent(ranks); });
   server_->expect(static_cast<size_t>(plan().world_size()) + plan().nodes.size());  // agents, and dl-pmix on each node
   DL_TRY(server_->listen());
   // The address of the interface that leads to the other nodes, or the loopback if there is no other node.
@@ -205,10 +214,19 @@ void Supervisor::tick() {
     if (all_hello) agents_->all_came();
     look_whether_ready();
     if (agents_->waits_in_vain(now, attempt_.started_ms())) return start_cold();
-    if (state_.may_greet() && now - attempt_.started_ms() > 1000 * site_.agent_timeout.count()) return agents_missing();
+    if (state_.may_greet() && now - attempt_.started_ms() > 1000 * site_.agent_timeout.count()) {
+      Failure failure;
+      failure.kind = Failure::Kind::kNoAgent;
+      failure.text = fmt::format("its agent has not connected within {}", format_duration(site_.agent_timeout));
+      return give_up_learners(failure, /*only_silent=*/true);
+    }
     if (agents_->launcher_is_gone(now)) return launcher_gone(now, all_hello);
     if (hang_.is_overdue(now)) settle_hang();
-    tick_serving(now);
+    // Learners that serve and have not ended by themselves are ended, once all others have.
+    if (attempt_.must_end_serving(now) && state_.running()) {
+      attempt_.end_serving();
+      handle(EndLearners{kFailureGraceMs});
+    }
     follow(pmix_->tick(now_for_pmix(), all_hello));
   }
   handle(Tick{});
@@ -217,9 +235,9 @@ void Supervisor::tick() {
     last_second_ms_ = now;
     journal_->tick(now);
     log_times_->flush();
-    look_for_silent_agents(now);
+    silence_->look(now);
     if (!state_.finished()) look_for_request_file();
-    if (learners_under_way()) {
+    if (state_.learners_under_way()) {
       if (!state_.stop) time_limit_->look();
       const bool may_save = state_.phase == Phase::kRunning && !state_.agreement.open();
       if (may_save && stops_.save_due(&attempt_, journal_->events(), now, unix_ms())) handle(SaveDue{});
@@ -232,13 +250,17 @@ void Supervisor::tick() {
   }
 }
 
-JobStatus Supervisor::status() const {
+void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
+  if (const auto* pause = std::get_if<Pause>(&message)) {
+    handle(StopAsked{StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason, id});
+  }
+  if (!std::holds_alternative<StatusQuery>(message)) return;
   JobStatus status;
   status.job = plan().job_id;
   status.state = record::state_name(journal_->state());
   status.reason = journal_->reason();
   status.attempt = attempts_;
-  status.restarts = memory_.restarts;
+  status.restarts = journal_->memory().restarts;
   status.max_restarts = plan().restarts;
   status.started_ms = attempt_.started_unix_ms();
   if (state_.stop) status.stopping = state_.stop->who;
@@ -248,15 +270,7 @@ JobStatus Supervisor::status() const {
     status.learners.push_back({static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step,
                                l.save_ms, watch_.note(static_cast<int>(i), now)});
   }
-  return status;
-}
-
-void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
-  if (std::holds_alternative<StatusQuery>(message)) {
-    server_->send(id, status());
-  } else if (const auto* pause = std::get_if<Pause>(&message)) {
-    handle(StopAsked{StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason, id});
-  }
+  server_->send(id, status);
 }
 
 }  // namespace dl::supervise

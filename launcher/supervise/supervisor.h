@@ -4,9 +4,9 @@
 // that have their own state. supervisor.cpp holds the loop, its clock and the answers to dlctl; supervisor_run.cpp
 // passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt;
 // supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
-// attempt; supervisor_ways.cpp handles lost agents, and supervisor_watch.cpp those that do not come or are silent;
-// supervisor_nodes.cpp goes on without lost nodes; supervisor_store.cpp hosts rendezvous; supervisor_pmix.cpp follows
-// the PMIx servers; supervisor_death.cpp takes over from a dlrun that died.
+// attempt; supervisor_ways.cpp handles lost agents and PMIx servers, and supervisor_watch.cpp agents whose launcher has
+// ended or that are silent; supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp
+// takes over from a dlrun that died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/awake_clock.h"
@@ -52,8 +53,10 @@
 #include "launcher/supervise/restart_policy.h"
 #include "launcher/supervise/run_state.h"
 #include "launcher/supervise/scaling_keeper.h"
+#include "launcher/supervise/silence_watch.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
+#include "launcher/supervise/sweeper.h"
 #include "launcher/supervise/time_limit_watch.h"
 #include "launcher/supervise/voice.h"
 
@@ -99,16 +102,10 @@ class Supervisor {
   void watch_signals();
   void tick();
   void answer_ctl(ConnectionId id, const protocol::ControlMessage& message);
-  protocol::JobStatus status() const;
 
   // supervisor_death.cpp
   void take_over();
   void take_memory();
-  template <typename Change>
-  void remember(Change change) {
-    change(&memory_);
-    journal_->remember(memory_);
-  }
   void ask_for_its_stop();
   void answer_death();
   void start_in_place_of_dead();
@@ -128,26 +125,7 @@ class Supervisor {
   void learner_failed(int rank, Failure failure);
   void give_up_learners(const Failure& failure, bool only_silent);
   void check_attempt_over();
-  void tick_serving(int64_t now_ms);
-  void on_stalled(int rank, const protocol::Stalled& stalled);
   void settle_hang();
-  // Learners were told to start, and not all have ended.
-  bool learners_under_way() const { return state_.alive() && state_.learners_started; }
-  // Whether an agent stays after its learner has ended. With PMIx servers it stays even if no restart can follow, since
-  // a server ends together with the agent of its node's first learner.
-  bool may_keep_agents() const {
-    return !attempt_.agents_have_pmi() && (memory_.restarts < plan().restarts || !plan().pmix_server.empty());
-  }
-
-  // supervisor_store.cpp
-  void open_rendezvous();
-  Status open_stores(plan::RunFacts* facts);
-  void start_without_store();
-
-  // supervisor_pmix.cpp
-  void open_pmix();
-  PmixServers::Now now_for_pmix() const;
-  void follow(const PmixServers::News& news);
 
   // supervisor_run.cpp
   void handle(RunEvent event);
@@ -167,27 +145,24 @@ class Supervisor {
   void perform(const StopAnswer& answer);
   void perform(const AskSlurm& ask);
   void perform(const WatchTimeLimit& watch);
-  void on_step_report(int rank, const protocol::StepReport& report);
   void look_for_request_file();
 
   // supervisor_watch.cpp
   void look_at_scaling(bool last = false);
-  void agents_missing();
   void launcher_gone(int64_t now_ms, bool all_hello);
   bool starts_again(int64_t now_ms);
-  void look_for_silent_agents(int64_t now_ms);
-  void agents_silent();
-  int64_t silence_limit_ms() const { return 1000 * site_.agent_timeout.count(); }
+  void agents_silent(const std::vector<int>& ranks);
 
   // supervisor_ways.cpp
   void on_broken(ConnectionId id, const std::string& why);
   void on_resumed(ConnectionId id);
-  void ask_quickly(ConnectionId id);
+  PmixServers::Now now_for_pmix() const;
+  void follow(const PmixServers::News& news);
   void follow(const std::optional<AgentLoss>& loss);
 
   // supervisor_nodes.cpp
-  void raise_fence(int64_t until_ms);
   void go_on_without_lost(const std::string& reason);
+  void start_without_store();
   void perform(const CheckNodes& check);
   void nodes_checked(const CheckedNodes& found);
   void release_lost(const std::vector<std::string>& names);
@@ -203,7 +178,6 @@ class Supervisor {
   void perform(const Finish& finish);
   void restart();
   void settle(int exit_status, std::string last_words);
-  void sweep(const std::string& run_id, std::function<void()> done);
 
   // supervisor_queue.cpp
   void perform(const PutBack& back);
@@ -211,7 +185,6 @@ class Supervisor {
   void perform(const HoldJob& hold);
   void perform(const AlreadyBack& back);
   void perform(const KeepStartTime& keep);
-  void when_launchers_are_gone(int64_t limit_ms, std::function<void()> then);
 
   const plan::LaunchPlan& plan() const { return nodes_.plan(); }
 
@@ -227,6 +200,7 @@ class Supervisor {
   std::unique_ptr<ControlServer> server_;
   std::unique_ptr<SlurmJob> slurm_;
   std::unique_ptr<OtherRuns> other_runs_;
+  std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<LeaseKeeper> lease_;
   std::unique_ptr<ScalingKeeper> scaling_;
   std::unique_ptr<BlockingCalls> checker_;  // checks nodes before a restart
@@ -237,7 +211,6 @@ class Supervisor {
   // The job
   std::string secret_, endpoint_;
   int attempts_ = 0;
-  record::RunMemory memory_;  // changed by remember() alone
   int exit_status_ = 0;
   bool control_written_ = false;
   std::string put_back_error_;
@@ -259,6 +232,7 @@ class Supervisor {
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<LearnerOrders> orders_;
   std::unique_ptr<PmixServers> pmix_;
+  std::unique_ptr<SilenceWatch> silence_;
   int64_t last_second_ms_ = 0;  // on the awake clock, like all times here unless a name has unix
 };
 

@@ -28,7 +28,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   ++attempts_;
   const bool woken = agents_->begin(static_cast<size_t>(plan().world_size()), attempt_.agents_may_stay());
   nodes_.begin_attempt();
-  remember([](record::RunMemory* memory) {
+  journal_->change_memory([](record::RunMemory* memory) {
     memory->lost.clear();
     memory->decided.clear();
   });
@@ -36,9 +36,9 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   begin_watches();
   std::string run_id = fmt::format("{}-{}-{}", plan().job_id, attempts_, secret_.substr(0, 6));
   if (run_id.size() > 64) run_id = run_id.substr(run_id.size() - 64);
-  attempt_.is_called(attempts_, memory_.restarts + memory_.moved, std::move(run_id));
+  attempt_.is_called(attempts_, journal_->memory().restarts + journal_->memory().moved, std::move(run_id));
   if (options_.guard != nullptr) options_.guard->run_id(attempt_.facts().run_id);
-  journal_->begin_attempt(attempts_, memory_.restarts);
+  journal_->begin_attempt(attempts_, journal_->memory().restarts);
   journal_->job(JobState::kDeploy, why, {}, code);
   // Otherwise events.jsonl still says what an earlier run of the job was to remember.
   if (options_.guard != nullptr && journal_->memory_written()) options_.guard->began();
@@ -54,7 +54,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
     ready = replace_file(dir_.plan(), options_.plan_json(plan(), known));
   }
   if (ready) {
-    if (memory_.restarts + memory_.moved == 0)
+    if (journal_->memory().restarts + journal_->memory().moved == 0)
       voice_.say(fmt::format(
           "{} learner{} of {} on {}; logs in {}/logs/latest", plan().world_size(), plan().world_size() == 1 ? "" : "s",
           plan().framework,
@@ -68,7 +68,8 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
 void Supervisor::begin_watches() {
   hang_.begin_attempt(agents_.get(), dir_.attempt_logs(attempts_));
   watch_.begin_attempt(journal_.get(), attempts_, attempt_.learners().size(), plan().gpus_per_learner);
-  open_pmix();
+  const auto random = make_secret();
+  pmix_->open(plan(), fmt::format("dl.{}.{}.{}", plan().job_id.substr(0, 64), attempts_, random ? *random : secret_));
 }
 
 void Supervisor::agents_not_started(const std::string& why) {
@@ -124,7 +125,16 @@ void Supervisor::look_whether_ready() {
 
 void Supervisor::perform(const StartLearners& /*start*/) {
   plan::RunFacts facts = attempt_.facts();
-  if (Status ready = open_stores(&facts); !ready) return agents_not_started(ready.error().text);
+  // Without the store of torch.distributed, learner 0 hosts one.
+  const Status store = plan().launcher_store ? rendezvous_->open_store(endpoint_, &facts) : Status{};
+  if (!store) {
+    voice_.say(fmt::format("learner 0 hosts the store: {}", store.error().text));
+    nodes_.drop_launcher_store();
+    journal_->change_memory([this](record::RunMemory* memory) { memory->store_host = nodes_.store_host(); });
+  }
+  // Without Horovod's store no learner starts: each would take itself for the only one.
+  const Status http_store = plan().http_store ? rendezvous_->open_http_store(endpoint_, &facts) : Status{};
+  if (!http_store) return agents_not_started(http_store.error().text);
   attempt_.meet(std::move(facts), plan().peers);
   StartSettings settings;
   settings.quiet = options_.quiet;
@@ -153,9 +163,10 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
       on_started(rank, *started);
     else if (const auto* progress = std::get_if<Progress>(&message))
       on_progress(rank, *progress);
-    else if (const auto* report = std::get_if<StepReport>(&message))
-      on_step_report(rank, *report);
-    else if (const auto* exited = std::get_if<Exited>(&message))
+    else if (const auto* report = std::get_if<StepReport>(&message)) {
+      attempt_.stands_at(rank, *report);
+      handle(Reported{rank, report->request, {report->attached, report->state, report->step}});
+    } else if (const auto* exited = std::get_if<Exited>(&message))
       on_exited(rank, *exited);
     else if (const auto* notice = std::get_if<Notice>(&message))
       on_notice(notice->signal);
@@ -163,9 +174,10 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
       rendezvous_->answered(connects->query, connects->uid);
     else if (const auto* use = std::get_if<GpuUse>(&message))
       watch_.gpus_used(rank, use->percent, awake_ms());
-    else if (const auto* stalled = std::get_if<Stalled>(&message))
-      on_stalled(rank, *stalled);
-    else if (const auto* still = std::get_if<StandingStill>(&message); still && hang_.answered(rank, *still))
+    else if (const auto* stalled = std::get_if<Stalled>(&message)) {
+      // A stop has its own deadline, so hangs are looked for only before one.
+      if (state_.phase == Phase::kRunning) voice_.say_if(hang_.stalled(rank, *stalled, awake_ms()));
+    } else if (const auto* still = std::get_if<StandingStill>(&message); still && hang_.answered(rank, *still))
       settle_hang();
     return;
   }
@@ -198,7 +210,10 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   if (learner.ended) return;
   attempt_.end(rank);
   watch_.log_lost(rank, exited.log_lost);
-  if (!may_keep_agents()) agents_->let_go(rank);
+  // An agent stays for the next attempt. With PMIx servers it stays even if no restart can follow, since a server ends
+  // together with the agent of its node's first learner.
+  const bool may_restart = journal_->memory().restarts < plan().restarts;
+  if (attempt_.agents_have_pmi() || !(may_restart || !plan().pmix_server.empty())) agents_->let_go(rank);
   if (learner.hung) {
     handle(Gone{rank});
     return check_attempt_over();
@@ -235,12 +250,6 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   check_attempt_over();
 }
 
-// A stop has its own deadline, so hangs are looked for only before one.
-void Supervisor::on_stalled(int rank, const Stalled& stalled) {
-  if (state_.phase != Phase::kRunning) return;
-  if (const std::string news = hang_.stalled(rank, stalled, awake_ms()); !news.empty()) voice_.say(news);
-}
-
 // Ends the attempt as after any failure: that of the learner for which the others wait.
 void Supervisor::settle_hang() {
   if (!state_.running()) return hang_.forget();
@@ -248,13 +257,6 @@ void Supervisor::settle_hang() {
   if (!failure) return;
   attempt_.blame_for_hang(failure->rank);
   learner_failed(failure->rank, *failure);
-}
-
-// Ends the learners that serve and have not ended by themselves, once all others have.
-void Supervisor::tick_serving(int64_t now_ms) {
-  if (!attempt_.must_end_serving(now_ms) || !state_.running()) return;
-  attempt_.end_serving();
-  handle(EndLearners{kFailureGraceMs});
 }
 
 void Supervisor::learner_failed(int rank, Failure failure) {

@@ -21,7 +21,7 @@ void Supervisor::take_over() {
     // Slurm ends all processes of a job that goes back into the queue, and a deadline may be near.
     const bool swept_by_slurm = state_.stop && state_.stop->deadline_ms && slurm_->can_requeue();
     if (unswept.empty() || swept_by_slurm) return answer_death();
-    sweep(unswept, [this] { answer_death(); });
+    sweeper_->sweep(unswept, [this] { answer_death(); });
   };
   if (slurm_->info()) return go_on({});
   slurm_->ask(go_on);
@@ -29,21 +29,21 @@ void Supervisor::take_over() {
 
 // Goes on with what the dead dlrun had recorded (succession.h).
 void Supervisor::take_memory() {
-  if (options_.predecessor.began) memory_ = record::remembered(journal_->events());
-  journal_->remember(memory_);
-  const std::string failed = options_.predecessor.began ? unanswered_failure(memory_, journal_->events()) : "";
-  just_lost_ = nodes_.resume(memory_, awake_ms(), unix_ms());
+  journal_->remember(options_.predecessor.began ? record::remembered(journal_->events()) : record::RunMemory{});
+  const std::string failed =
+      options_.predecessor.began ? unanswered_failure(journal_->memory(), journal_->events()) : "";
+  just_lost_ = nodes_.resume(journal_->memory(), awake_ms(), unix_ms());
   if (options_.settle) options_.settle(plan());
-  if (memory_.stop)
-    for (const StopAsked& asked : ask_again(*memory_.stop)) handle(asked);
+  if (journal_->memory().stop)
+    for (const StopAsked& asked : ask_again(*journal_->memory().stop)) handle(asked);
   // The dead dlrun would have restarted the learners for it, or ended the job.
   if (!failed.empty())
-    remember([&](record::RunMemory* memory) {
+    journal_->change_memory([&](record::RunMemory* memory) {
       ++memory->restarts;
       ++memory->class_restarts[failed];
     });
   if (just_lost_.empty()) return;
-  remember([&](record::RunMemory* memory) {
+  journal_->change_memory([&](record::RunMemory* memory) {
     ++memory->moved;
     memory->lost.clear();
     memory->left_out.insert(memory->left_out.end(), just_lost_.begin(), just_lost_.end());
@@ -72,7 +72,7 @@ void Supervisor::answer_death() {
   death.at_ms = awake_ms();
   bool goes_on = false;
   const Decided decided = judge_->after_death(death, before, &goes_on);
-  journal_->begin_attempt(attempts_, memory_.restarts);
+  journal_->begin_attempt(attempts_, journal_->memory().restarts);
   if (!goes_on) attempt_.fail(death);
   handle(decided);
 }

@@ -43,35 +43,7 @@ void Supervisor::perform(const JudgeStopped& /*judge*/) {
 }
 
 void Supervisor::perform(const Sweep& /*sweep*/) {
-  sweep(attempt_.facts().run_id, [this] { handle(Swept{}); });
-}
-
-// Ends what is left, on any node, of an attempt whose agents may not have ended their learners.
-void Supervisor::sweep(const std::string& run_id, std::function<void()> done) {
-  std::string mark = std::string(env::kRunId) + "=" + run_id;
-  if (!plan().under_slurm) {
-    sweep_marked(mark);
-    protocol::remove_orphaned_pages();
-    return done();
-  }
-  if (nodes_.any_lost()) return done();
-  const std::vector<std::string> names = nodes_.names();
-  std::string count = std::to_string(names.size());
-  std::vector<std::string> argv = {"srun",
-                                   "--mpi=none",
-                                   "--job-name=sweep",
-                                   "--nodes=" + count,
-                                   "--ntasks=" + count,
-                                   "--ntasks-per-node=1",
-                                   "--nodelist=" + compress_hostlist(names),
-                                   "--overlap",
-                                   "--input=none",
-                                   "--export=ALL",
-                                   "--quiet",
-                                   options_.agent_path,
-                                   "--sweep",
-                                   mark};
-  slurm_->run_step(argv, std::chrono::seconds(20), std::move(done));
+  sweeper_->sweep(attempt_.facts().run_id, [this] { handle(Swept{}); });
 }
 
 void Supervisor::perform(const AskVersion& /*ask*/) {
@@ -80,7 +52,8 @@ void Supervisor::perform(const AskVersion& /*ask*/) {
 
 void Supervisor::perform(const End& /*end*/) {
   using Action = EndDecision::Action;
-  remember([this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  journal_->change_memory(
+      [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
   if (judge_->may_come_once_more() && slurm_->version() && puts_back_once_more(*slurm_->version())) {
     journal_->once_more(plan().slurm_restart_count + 1, command_text(plan().command));
     voice_.say("Slurm puts a job that was preempted back once more after its end; that start will run nothing");
@@ -121,13 +94,15 @@ void Supervisor::perform(const End& /*end*/) {
 // Another attempt after a failure.
 void Supervisor::restart() {
   if (judge_->decision().without_lost) return go_on_without_lost(judge_->decision().reason);
-  remember([&](record::RunMemory* memory) {
+  journal_->change_memory([&](record::RunMemory* memory) {
     ++memory->restarts;
     ++memory->class_restarts[judge_->failure_class().name];
   });
-  voice_.say(fmt::format("{}; restart {} of {}", judge_->decision().reason, memory_.restarts, plan().restarts));
+  voice_.say(
+      fmt::format("{}; restart {} of {}", judge_->decision().reason, journal_->memory().restarts, plan().restarts));
   if (attempt_.agent_silent()) forget_old_step();
-  start_attempt(fmt::format("restart {} of {}: {}", memory_.restarts, plan().restarts, judge_->decision().reason));
+  start_attempt(
+      fmt::format("restart {} of {}: {}", journal_->memory().restarts, plan().restarts, judge_->decision().reason));
 }
 
 // The last words are written after the last output of the learners, which srun and the agents are still passing on.

@@ -18,16 +18,10 @@ constexpr int64_t kLastWordsMs = 2000;  // for the old srun to pass on the last 
 
 }  // namespace
 
-// Sets the time before which no learner starts. It is also recorded as wall-clock time, for a dlrun that takes over.
-void Supervisor::raise_fence(int64_t until_ms) {
-  if (!nodes_.raise_fence(until_ms)) return;
-  remember([&](record::RunMemory* memory) { memory->fence_unix_ms = unix_ms() + until_ms - awake_ms(); });
-}
-
 void Supervisor::go_on_without_lost(const std::string& reason) {
   const NodePool::Left left = nodes_.go_on_without();
   if (options_.settle) options_.settle(plan());
-  remember([&](record::RunMemory* memory) {
+  journal_->change_memory([&](record::RunMemory* memory) {
     ++memory->moved;
     memory->lost.clear();
     memory->left_out.insert(memory->left_out.end(), left.out.begin(), left.out.end());
@@ -53,7 +47,7 @@ void Supervisor::nodes_checked(const CheckedNodes& found) {
   if (!found.bad.empty()) {
     // Agents that wait for the next attempt were started for a plan with the bad nodes, so none of them may be reused.
     attempt_.dismiss_agents();
-    remember([&](record::RunMemory* memory) {
+    journal_->change_memory([&](record::RunMemory* memory) {
       for (const std::string& name : found.bad) memory->excluded += (memory->excluded.empty() ? "" : ",") + name;
     });
   }
@@ -82,6 +76,15 @@ void Supervisor::release_lost(const std::vector<std::string>& names) {
                      "job with it: %s\n",
                      outcome.error().text.c_str());
       });
+}
+
+// Some builds of PyTorch have no libuv (end_judge.cpp).
+void Supervisor::start_without_store() {
+  nodes_.use_store_without_libuv();
+  journal_->change_memory([this](record::RunMemory* memory) { memory->store_host = nodes_.store_host(); });
+  const std::string why = "this PyTorch has no libuv: learner 0 hosts the store";
+  voice_.say(why + " (with USE_LIBUV=0 in the job's environment this second start is not needed)");
+  start_attempt(why);
 }
 
 }  // namespace dl::supervise

@@ -16,17 +16,18 @@ using record::JobState;
 
 void Supervisor::perform(const PutBack& back) {
   exit_status_ = judge_->decision().exit_status;
-  remember([this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  journal_->change_memory(
+      [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
   const auto cause = judge_->cause();
   if (judge_->decision().exclude_node && cause)
-    remember([&](record::RunMemory* memory) { memory->excluded = attempt_.learner(cause->rank).host; });
+    journal_->change_memory([&](record::RunMemory* memory) { memory->excluded = attempt_.learner(cause->rank).host; });
   journal_->job(back.hold ? JobState::kHalted : JobState::kPending, judge_->decision().reason,
                 attempt_.newest_saved_step(), judge_->code(), judge_->decision().exit_status);
   if (back.hold)
     voice_.say(judge_->decision().reason + "; the job is held: dlctl resume " + plan().job_id);
   else
     voice_.say(fmt::format("{}; the job goes back into the queue{}", judge_->decision().reason,
-                           memory_.excluded.empty() ? "" : ", without node " + memory_.excluded));
+                           journal_->memory().excluded.empty() ? "" : ", without node " + journal_->memory().excluded));
   look_for_request_file();  // for a pause that was asked for at the last moment
   server_->close_all();
   lease_->release();
@@ -34,17 +35,22 @@ void Supervisor::perform(const PutBack& back) {
   // Agents and srun now end by themselves. The fewer processes Slurm has to kill for the requeue, the sooner the nodes
   // are free. But if Slurm is killing them, it kills dlrun at the same time: the job would end with a record that says
   // that it waits in the queue.
-  when_launchers_are_gone(back.at_once ? 0 : 1500, [this, hold = back.hold] {
-    other_runs_->put_back(hold, memory_.excluded, judge_->decision().reason, [this](const Status& outcome) {
+  const int64_t limit_ms = back.at_once ? 0 : 1500;
+  repeat(&loop_, 5, [this, hold = back.hold, limit_ms, since = awake_ms()] {
+    agents_->reap(awake_ms());
+    if (agents_->any_running() && awake_ms() - since < limit_ms) return false;
+    other_runs_->put_back(hold, journal_->memory().excluded, judge_->decision().reason, [this](const Status& outcome) {
       if (!outcome) put_back_error_ = outcome.error().text;
       handle(BackInQueue{outcome.has_value()});
     });
+    return true;
   });
 }
 
 void Supervisor::perform(const PutBackFailed& /*failed*/) {
   std::fprintf(stderr, "dlrun: the job could not be put back: %s\n", put_back_error_.c_str());
-  remember([](record::RunMemory* memory) { memory->decided = decided_text(EndDecision::Action::kFail); });
+  journal_->change_memory(
+      [](record::RunMemory* memory) { memory->decided = decided_text(EndDecision::Action::kFail); });
   journal_->job(JobState::kFailed, "could not be put back: " + put_back_error_, {}, "S104", exit_status_);
   settle(exit_status_, {});
 }
@@ -55,21 +61,13 @@ void Supervisor::perform(const HoldJob& /*hold*/) {
 
 void Supervisor::perform(const AlreadyBack& /*back*/) {
   exit_status_ = judge_->decision().exit_status;
-  remember([this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  journal_->change_memory(
+      [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
   journal_->job(JobState::kPending, judge_->decision().reason, attempt_.newest_saved_step(), judge_->code(),
                 judge_->decision().exit_status);
   voice_.say(judge_->decision().reason);
   if (!other_runs_->keeps_begin_time()) return handle(Settled{});
   slurm_->keep_begin_time([this] { handle(Settled{}); });
-}
-
-void Supervisor::when_launchers_are_gone(int64_t limit_ms, std::function<void()> then) {
-  repeat(&loop_, 5, [this, limit_ms, then, since = awake_ms()] {
-    agents_->reap(awake_ms());
-    if (agents_->any_running() && awake_ms() - since < limit_ms) return false;
-    then();
-    return true;
-  });
 }
 
 // Slurm kills the job, and dlrun with it. Until then dlrun keeps the begin time a few seconds ahead; otherwise Slurm

@@ -48,10 +48,10 @@ void Supervisor::record_stop() {
     options_.guard->unanswered(open.signal, open.unix_ms);
   }
   const std::optional<record::AcceptedStop> accepted = accepted_stop(state_);
-  if (accepted == memory_.stop) return;
+  if (accepted == journal_->memory().stop) return;
   const std::string text = text_of(accepted);
-  const bool is_news = !text.empty() && text != text_of(memory_.stop);
-  remember([&](record::RunMemory* memory) { memory->stop = accepted; });
+  const bool is_news = !text.empty() && text != text_of(journal_->memory().stop);
+  journal_->change_memory([&](record::RunMemory* memory) { memory->stop = accepted; });
   if (is_news) journal_->note(text);
 }
 

@@ -32,11 +32,6 @@ void Supervisor::perform(const WatchTimeLimit& watch) {
   if (!state_.stop) time_limit_->look();
 }
 
-void Supervisor::on_step_report(int rank, const StepReport& report) {
-  attempt_.stands_at(rank, report);
-  handle(Reported{rank, report.request, {report.attached, report.state, report.step}});
-}
-
 void Supervisor::look_for_request_file() {
   const auto stop = stops_.take_request(dir_.request());
   if (!stop) std::fprintf(stderr, "dlrun: %s\n", stop.error().text.c_str());

@@ -15,14 +15,6 @@
 
 namespace dl::supervise {
 
-// The time within which all agents have to connect (agent_timeout) is over.
-void Supervisor::agents_missing() {
-  Failure failure;
-  failure.kind = Failure::Kind::kNoAgent;
-  failure.text = fmt::format("its agent has not connected within {}", format_duration(site_.agent_timeout));
-  give_up_learners(failure, /*only_silent=*/true);
-}
-
 void Supervisor::launcher_gone(int64_t now_ms, bool all_hello) {
   if (starts_again(now_ms)) return;
   Failure failure;
@@ -52,24 +44,8 @@ bool Supervisor::starts_again(int64_t now_ms) {
   return true;
 }
 
-// A node's kernel keeps a connection alive even while the agent is stopped, frozen or starved, and such an agent
-// reports neither its learner's end nor a hang. So the agent's own messages are waited for as well; it pings each half
-// second. A suspended job is spared, because its nodes go on one after the other.
-void Supervisor::look_for_silent_agents(int64_t now_ms) {
-  if (!learners_under_way()) return;
-  const std::vector<int> silent = agents_->silent(now_ms, silence_limit_ms(), attempt_.learners());
-  if (silent.empty()) return;
-  if (!plan().under_slurm) return agents_silent();
-  agents_->silence_is_asked_about();
-  slurm_->ask([this, attempt = attempts_](const SlurmJob::Answer& job) {
-    const bool of_this = attempt == attempts_ && learners_under_way();
-    agents_->silence_is_known(of_this && job && job->state == "SUSPENDED", awake_ms());
-    if (of_this) agents_silent();
-  });
-}
-
-void Supervisor::agents_silent() {
-  for (const int rank : agents_->silent(awake_ms(), silence_limit_ms(), attempt_.learners())) {
+void Supervisor::agents_silent(const std::vector<int>& ranks) {
+  for (const int rank : ranks) {
     const Learner& learner = attempt_.learner(rank);
     if (learner.ended) continue;
     attempt_.silence_agent(rank);

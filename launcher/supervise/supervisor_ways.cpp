@@ -21,10 +21,7 @@ void Supervisor::on_broken(ConnectionId id, const std::string& why) {
   if (pmix_->knows(id)) return follow(pmix_->broken(id, why, now_for_pmix()));
   const auto loss = agents_->broken(id, why, state_.ending(), awake_ms(), attempt_.learners());
   if (loss) return follow(loss);
-  if (agents_->rank_of(id)) ask_quickly(id);
-}
-
-void Supervisor::ask_quickly(ConnectionId id) {
+  if (!agents_->rank_of(id)) return;
   repeat(&loop_, kQuickMs, [this, id, left = kQuickQuestions + 1]() mutable {
     if (state_.finished() || --left < 0) return true;
     return left < kQuickQuestions && !agents_->ask_again(id);
@@ -45,13 +42,27 @@ void Supervisor::follow(const std::optional<AgentLoss>& loss) {
   attempt_.lose_agent(loss->rank);
   if (loss->takes_node()) {
     nodes_.lose(loss->rank);
-    remember([&](record::RunMemory* memory) { memory->lost.push_back(nodes_.name_of(loss->rank)); });
+    journal_->change_memory([&](record::RunMemory* memory) { memory->lost.push_back(nodes_.name_of(loss->rank)); });
   }
-  if (loss->fence_until_ms) raise_fence(*loss->fence_until_ms);
+  // No learner starts before this time. It is also recorded as wall-clock time, for a dlrun that takes over.
+  if (loss->fence_until_ms && nodes_.raise_fence(*loss->fence_until_ms))
+    journal_->change_memory(
+        [&](record::RunMemory* memory) { memory->fence_unix_ms = unix_ms() + *loss->fence_until_ms - awake_ms(); });
   Failure failure = failure_of(*loss, attempt_.learner(loss->rank).host);
   failure.asked = state_.ending();
   learner_failed(loss->rank, failure);
   check_attempt_over();
+}
+
+PmixServers::Now Supervisor::now_for_pmix() const {
+  return {awake_ms(), state_.phase, attempt_.learners()};
+}
+
+void Supervisor::follow(const PmixServers::News& news) {
+  for (const std::string& line : news.lines) voice_.say(line);
+  if (!news.not_started.empty()) return agents_not_started(news.not_started);
+  if (news.end_learners_ms) handle(EndLearners{*news.end_learners_ms});
+  if (news.lost) learner_failed(news.lost->first, news.lost->second);
 }
 
 }  // namespace dl::supervise

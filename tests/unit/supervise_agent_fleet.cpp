@@ -56,6 +56,18 @@ TEST_F(AgentFleetTest, ThoseThatWaitAreToldToBeginAnew) {
   EXPECT_FALSE(fleet_.waits_in_vain(ms_ + 5001, ms_));
 }
 
+TEST_F(AgentFleetTest, OneAgentOfEachHostIsTold) {
+  begin();
+  learners_[0].host = learners_[1].host = "n0";
+  learners_[0].ended = true;
+  connections_.said.clear();
+  EXPECT_EQ(fleet_.tell_each_host("line", learners_), 1);
+  EXPECT_EQ(connections_.said[20].size(), 1U) << "also if its learner has ended";
+  EXPECT_TRUE(connections_.said[21].empty());
+  learners_[1].host = "n1";
+  EXPECT_EQ(fleet_.tell_each_host("line", learners_), 2);
+}
+
 TEST_F(AgentFleetTest, IfOneCannotStayAllGo) {
   begin();
   EXPECT_FALSE(fleet_.begin(2, false));

@@ -56,9 +56,8 @@ class EndJudgeTest : public testing::Test {
     attempt_ = Attempt(plan_, 100'000, kUnix - 400'000);
     slurm_ = std::make_unique<SlurmJob>(&loop_, "7", [](const slurm_cli::JobInfo& /*info*/) {});
     state_ = RunState{};
-    memory_ = {};
-    judge_ = std::make_unique<EndJudge>(EndJudge::Sources{&attempt_, &state_, nodes_.get(), slurm_.get(),
-                                                          journal_.get(), &memory_, &site_, checks_nodes});
+    judge_ = std::make_unique<EndJudge>(
+        EndJudge::Sources{&attempt_, &state_, nodes_.get(), slurm_.get(), journal_.get(), &site_, checks_nodes});
   }
   void fail(int rank, int signal, int64_t at_ms = kNow - 1000) {
     Failure failure;
@@ -96,7 +95,6 @@ class EndJudgeTest : public testing::Test {
   Attempt attempt_;
   std::unique_ptr<SlurmJob> slurm_;
   RunState state_;
-  record::RunMemory memory_;
   std::unique_ptr<EndJudge> judge_;
 };
 
@@ -119,7 +117,7 @@ TEST_F(EndJudgeTest, AFailureIsAnsweredWithARestartUntilNoneIsLeft) {
   ASSERT_TRUE(judge_->cause());
   EXPECT_EQ(judge_->cause()->rank, 1);
   EXPECT_NE(judge_->code(), "");
-  memory_.restarts = 3;
+  journal_->change_memory([](record::RunMemory* memory) { memory->restarts = 3; });
   EXPECT_EQ(end().what, Action::kFail);
 }
 

@@ -32,6 +32,7 @@ class StartMessageTest : public testing::Test {
     plan_.nodes[1].narrowed = true;
     plan_.learners.resize(2);
     plan_.learners[1].rank = plan_.learners[1].node = 1;
+    plan_.cross_sizes = {2};
     attempt_ = Attempt(plan_, 1000, 0);
     Hello hello;
     hello.ports = {7001};

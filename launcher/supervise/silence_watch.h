@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds agents that have become silent although their node acknowledges what it is sent. A node's kernel keeps a
+// connection alive even while the agent is stopped, frozen or starved, and such an agent reports neither its learner's
+// end nor a hang. So the agent's own messages are waited for as well; it pings each half second. A suspended job is
+// spared, because its nodes go on one after the other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "launcher/supervise/agent_fleet.h"
+#include "launcher/supervise/attempt.h"
+#include "launcher/supervise/run_state.h"
+#include "launcher/supervise/slurm_job.h"
+
+namespace dl::supervise {
+
+class SilenceWatch {
+ public:
+  using Found = std::function<void(const std::vector<int>& ranks)>;
+  // All are borrowed. limit_ms: how long an agent may be silent. found: gets those that count as silent.
+  SilenceWatch(AgentFleet* agents, SlurmJob* slurm, const Attempt* attempt, const RunState* state, int64_t limit_ms,
+               Found found)
+      : agents_(agents),
+        slurm_(slurm),
+        attempt_(*attempt),
+        state_(*state),
+        limit_ms_(limit_ms),
+        found_(std::move(found)) {}
+
+  // To be called each second. now_ms: of the awake clock. If agents are silent, Slurm is asked whether the job is
+  // suspended. `found` is called when it has answered, unless another attempt runs by then.
+  void look(int64_t now_ms);
+
+ private:
+  AgentFleet* agents_;
+  SlurmJob* slurm_;
+  const Attempt& attempt_;
+  const RunState& state_;
+  int64_t limit_ms_;
+  Found found_;
+};
+
+}  // namespace dl::supervise

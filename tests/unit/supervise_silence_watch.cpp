@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agents that are silent although their node answers. That a suspended job is spared is tried in tests/cluster.
+#include "launcher/supervise/silence_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "common/base/awake_clock.h"
+#include "tests/unit/supervise_fake_connections.h"
+
+namespace dl::supervise {
+
+using namespace protocol;
+
+namespace {
+
+// Two learners; the agent of learner N has connection 20 + N. Slurm, without a job id, answers at once that it knows
+// nothing.
+class SilenceWatchTest : public testing::Test {
+ protected:
+  SilenceWatchTest() {
+    plan::LaunchPlan plan;
+    plan.nodes.resize(1);
+    plan.learners.resize(2);
+    attempt_ = Attempt(plan, now_, 0);
+    agents_.begin(2, false);
+    for (int rank = 0; rank < 2; ++rank)
+      agents_.greet(20 + static_cast<ConnectionId>(rank), rank, false, now_ - 60'000);
+    state_.phase = Phase::kRunning;
+    state_.learners_started = true;
+  }
+  void SetUp() override { ASSERT_EQ(uv_loop_init(&loop_), 0); }
+  void TearDown() override {
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_EQ(uv_loop_close(&loop_), 0);
+  }
+
+  const int64_t now_ = awake_ms();
+  uv_loop_t loop_{};
+  plan::LaunchPlan none_;
+  FakeConnections connections_;
+  AgentFleet agents_{&connections_, none_};
+  Attempt attempt_;
+  RunState state_;
+  SlurmJob slurm_{&loop_, "", {}};
+  std::vector<std::vector<int>> found_;
+  SilenceWatch watch_{&agents_, &slurm_, &attempt_,
+                      &state_,  30'000,  [this](const std::vector<int>& ranks) { found_.push_back(ranks); }};
+};
+
+TEST_F(SilenceWatchTest, AgentsThatHaveSaidNothingForTooLongAreFound) {
+  agents_.heard(1, now_);
+  watch_.look(now_);
+  EXPECT_EQ(found_, (std::vector<std::vector<int>>{{0}}));
+}
+
+TEST_F(SilenceWatchTest, NobodyIsAskedAboutAgentsThatAreHeardOrWhoseLearnerHasEnded) {
+  agents_.heard(1, now_);
+  attempt_.end(0);
+  watch_.look(now_);
+  EXPECT_TRUE(found_.empty());
+}
+
+TEST_F(SilenceWatchTest, BeforeLearnersRunAndAfterwardsSilenceDoesNotMatter) {
+  state_.learners_started = false;
+  watch_.look(now_);
+  state_.learners_started = true;
+  state_.phase = Phase::kJudging;
+  watch_.look(now_);
+  EXPECT_TRUE(found_.empty());
+}
+
+}  // namespace
+}  // namespace dl::supervise

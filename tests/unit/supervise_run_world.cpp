@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/supervise/succession.h"
-
 namespace dl::supervise::testing {
 namespace {
 
@@ -376,6 +374,9 @@ void RunWorld::die() {
   if (tracing_) trace_ += fmt::format("{:>7} dlrun dies\n", now_.unix_ms - kStart);
   const std::optional<record::AcceptedStop> stop = accepted_stop(state_);
   const OpenSignal signal = open_signal(state_);
+  if (questions_ > 0 && signal.signal == 0) fail("Slurm is asked about a signal that is not handed over");
+  if (term_ms_ != 0 && questions_ > 0 && !stop && (signal.signal != SIGTERM || signal.unix_ms > term_ms_))
+    fail("a SIGTERM is not handed over with its time");
   const bool decided = state_.phase == Phase::kPuttingBack || state_.phase == Phase::kSettling;
   What what = state_.decided.what;
   const bool refused = state_.phase == Phase::kSettling && (what == What::kRequeue || what == What::kHold);
@@ -392,15 +393,24 @@ void RunWorld::die() {
   words_.clear();
   if (stop)
     for (const StopAsked& asked : ask_again(*stop)) give(asked);
-  if (signal.signal == SIGTERM && rules.under_slurm) {
-    const NoticeReading reading =
-        read_signal(rules, signal.signal, signal.unix_ms, jobs()[static_cast<size_t>(pick(6))], now_.unix_ms);
-    if (reading.kind == NoticeReading::Kind::kStop)
-      give(StopAsked{reading.cause, reading.deadline_ms, signal.signal, "a signal", 0});
-  }
+  if (rules.under_slurm) ask_for_its_stop(signal);
   if (decided) return give(Decided{what});
   constexpr What kWhat[] = {What::kRestart, What::kFail, What::kHold, What::kRequeue};
   give(Decided{state_.stop ? What::kRestart : kWhat[pick(4)]});
+}
+
+// What Slurm sends a signal for can be seen in the job, whether the dead dlrun had got the signal or not
+// (Supervisor::ask_for_its_stop()).
+void RunWorld::ask_for_its_stop(const OpenSignal& open) {
+  const int signal = open.signal != 0 ? open.signal : SIGUSR2;
+  const int64_t signal_ms = open.signal != 0 ? open.unix_ms : now_.unix_ms;
+  std::optional<slurm_cli::JobInfo> job;
+  const int said = pick(8);
+  if (said < 6) job = jobs()[static_cast<size_t>(said)];
+  const NoticeReading reading = read_signal(state_.rules, signal, signal_ms, job, now_.unix_ms);
+  if (reading.kind != NoticeReading::Kind::kStop) return;
+  give(StopAsked{reading.cause, reading.deadline_ms, open.signal, stop_cause_name(reading.cause), 0});
+  if (!state_.stop) fail("a stop that Slurm shows is not taken over");
 }
 
 // Everybody does what is to be done; nothing new comes.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/supervise/run_state.h"
+#include "launcher/supervise/succession.h"
 
 namespace dl::supervise::testing {
 
@@ -49,6 +50,7 @@ class RunWorld {
   void after_goes_on();
   void wind_down();
   void die();
+  void ask_for_its_stop(const OpenSignal& open);
   Decided decision(bool stopped);
   bool runs() const { return state_.phase >= Phase::kStarting && state_.phase <= Phase::kEnding; }
 

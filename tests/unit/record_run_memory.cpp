@@ -3,14 +3,8 @@
 #include "launcher/record/run_memory.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-
-#include "common/base/atomic_file.h"
 #include "launcher/record/event_log.h"
-#include "launcher/record/job_dir.h"
-#include "launcher/supervise/journal.h"
 
 namespace dl::record {
 namespace {
@@ -58,57 +52,6 @@ TEST(RunMemoryTest, BadOnesAreRefused) {
         R"({"decided":true})"})
     EXPECT_FALSE(memory_from(Json::parse(text))) << text;
   EXPECT_TRUE(memory_from(Json::parse(R"({"of_a_later_version":1})")));
-}
-
-class JournalMemoryTest : public testing::Test {
- protected:
-  void SetUp() override {
-    char name[] = "/tmp/dl-memory-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { ASSERT_EQ(std::system(("rm -rf '" + root_ + "'").c_str()), 0); }
-  RunMemory read() {
-    const auto history = read_events(JobDir(root_).events());
-    return history ? remembered(history->events) : RunMemory{};
-  }
-  std::string root_;
-};
-
-TEST_F(JournalMemoryTest, ARestartOfDlrunForgetsNoLimitNoNodeAndNoFence) {
-  {
-    supervise::Journal journal(JobDir(root_), nullptr);
-    ASSERT_TRUE(journal.open());
-    journal.begin_attempt(1, 0);
-    journal.job(JobState::kDeploy, "");
-    // A node was lost: its fence is written down with the first word about it, before anything is decided.
-    RunMemory memory;
-    memory.fence_unix_ms = 1789000002750;
-    journal.remember(memory);
-    journal.learner(0, JobState::kFailed, "n2", "node n2 does not answer");
-    EXPECT_TRUE(read() == memory);
-    journal.remember(full());
-    journal.begin_attempt(2, 3);
-    journal.job(JobState::kDeploy, "restart 3 of 4");
-    journal.job(JobState::kProcessing, "all learners run");
-  }
-  EXPECT_TRUE(read() == full());
-}
-
-TEST_F(JournalMemoryTest, AJobThatComesBackFromTheQueueBeginsWithAnEmptyOne) {
-  {
-    supervise::Journal journal(JobDir(root_), nullptr);
-    ASSERT_TRUE(journal.open());
-    journal.remember(full());
-    journal.begin_attempt(1, 3);
-    journal.job(JobState::kDeploy, "");
-    journal.job(JobState::kPending, "preempted");
-  }
-  supervise::Journal journal(JobDir(root_), nullptr);
-  ASSERT_TRUE(journal.open());
-  journal.begin_attempt(2, 0);
-  journal.job(JobState::kDeploy, "");
-  EXPECT_TRUE(read() == RunMemory{});
 }
 
 }  // namespace

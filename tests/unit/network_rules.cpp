@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "common/base/ip_prefix.h"
-#include "common/contract/image_file.h"
-#include "slurm-plugin/job_submit/tenant_rules.h"
 #include "slurm-plugin/network/rules.h"
 
 namespace dl::network {
@@ -66,34 +64,6 @@ TEST(Network, ReadsAddressesFromSlurmConf) {
       {"n2", "m1", "k1", "unknown"});
   EXPECT_EQ(found.controllers, (std::vector<std::string>{"10.0.0.1", "backup"}));
   EXPECT_EQ(found.nodes, (std::vector<std::string>{"10.0.0.12", "m1", "host1", "unknown"}));
-}
-
-TEST(Network, IsRefusedWhereTheNodesCannotKeepIt) {
-  const auto site = [](const std::string& network) {
-    auto config = parse_site_config(
-        network + "[tenants.open]\nquota = 1\n[tenants.sealed]\nquota = 1\nnetwork = \"job\"\n", "dl.toml");
-    EXPECT_TRUE(config) << config.error().text;
-    return *config;
-  };
-  const SiteConfig can = site("[network]\nenforce = \"nftables\"\n"), cannot = site("");
-  EXPECT_FALSE(*must_be_alone(can, -1));
-  EXPECT_FALSE(*must_be_alone(can, 0));
-  EXPECT_TRUE(*must_be_alone(can, 1));
-  EXPECT_FALSE(*must_be_alone(cannot, 0));
-  ASSERT_FALSE(must_be_alone(cannot, 1));
-  EXPECT_NE(must_be_alone(cannot, 1).error().text.find("tenant 'sealed' requires network = \"job\""),
-            std::string::npos);
-}
-
-TEST(Images, HaveADigestOrNone) {
-  const std::string hex(64, 'a');
-  EXPECT_EQ(split_image("/x.sif@sha256:" + hex).path, "/x.sif");
-  EXPECT_EQ(split_image("/x.sif@sha256:" + std::string(64, 'A')).digest, hex);
-  for (const std::string& none : {std::string("/x.sif"), "/x.sif@sha256:" + hex + "0",
-                                  "/x.sif@sha256:" + std::string(64, 'g'), std::string("/x@sha256:")}) {
-    EXPECT_EQ(split_image(none).path, none);
-    EXPECT_EQ(split_image(none).digest, "");
-  }
 }
 
 }  // namespace

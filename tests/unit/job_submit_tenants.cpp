@@ -529,5 +529,22 @@ TEST(Guard, lets_no_user_open_a_gate_before_dlpolicyd_has_seen_it) {
   EXPECT_EQ(least_begin(site, change, 1000), std::nullopt);
 }
 
+TEST(OwnNetwork, IsRefusedWhereTheNodesCannotKeepIt) {
+  const auto site = [](const std::string& network) {
+    auto config = parse_site_config(
+        network + "[tenants.open]\nquota = 1\n[tenants.sealed]\nquota = 1\nnetwork = \"job\"\n", "dl.toml");
+    EXPECT_TRUE(config) << config.error().text;
+    return *config;
+  };
+  const SiteConfig can = site("[network]\nenforce = \"nftables\"\n"), cannot = site("");
+  EXPECT_FALSE(*must_be_alone(can, -1));
+  EXPECT_FALSE(*must_be_alone(can, 0));
+  EXPECT_TRUE(*must_be_alone(can, 1));
+  EXPECT_FALSE(*must_be_alone(cannot, 0));
+  ASSERT_FALSE(must_be_alone(cannot, 1));
+  EXPECT_NE(must_be_alone(cannot, 1).error().text.find("tenant 'sealed' requires network = \"job\""),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace dl

@@ -10,6 +10,10 @@ setup() {
   cp -r "$top_srcdir"/frameworks/*/ frameworks/
   cp -r frameworks/sklearn frameworks/copied
   mv frameworks/copied/sklearn.toml frameworks/copied/copied.toml
+  # One whose variables hold addresses of learners, under names of its own.
+  cp -r frameworks/paddle frameworks/endpoints
+  sed 's/PADDLE_/COPIED_/g' frameworks/endpoints/paddle.toml >frameworks/endpoints/endpoints.toml
+  rm frameworks/endpoints/paddle.toml
 }
 
 @test "a copied folder is installed with its example, listed, described, and started" {
@@ -30,6 +34,12 @@ setup() {
   run "$dlrun" -f copied -n 2 --job-dir job -- sh -c 'echo "learner $LEARNER_ID of $NUM_LEARNERS"'
   [ "$status" -eq 0 ] || { echo "$output" >&2; false; }
   contains "$output" '^\[1\] learner 2 of 2$'
+  mkdir found
+  env -0 >found/inherited
+  "$dlrun" -f endpoints -n 2 --dry-run --json -- sh -c 'env -0 >found/$DL_RANK' >plan.json
+  "$dlrun" -q -f endpoints -n 2 -- sh -c 'env -0 >found/$DL_RANK'
+  python3 "$top_srcdir/tests/lib/compare_environment.py" "$entries" plan.json found
+  grep -zqE '^COPIED_TRAINER_ENDPOINTS=(127[0-9.]+:[0-9]+),127[0-9.]+:[0-9]+$' found/1
 
   make -s -C "$top_builddir" uninstall-frameworks frameworks_folder="$PWD/frameworks" DESTDIR="$PWD/root"
   [ -z "$(find root -name '*.toml' -o -name '*.py')" ]

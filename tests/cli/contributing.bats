@@ -14,6 +14,9 @@ setup_file() {
   # "To add a framework": a folder is copied, and no other file is edited.
   cp -r "$tree/frameworks/sklearn" "$tree/frameworks/copied"
   mv "$tree/frameworks/copied/sklearn.toml" "$tree/frameworks/copied/copied.toml"
+  cp -r "$tree/frameworks/paddle" "$tree/frameworks/endpoints"
+  sed 's/PADDLE_/COPIED_/g' "$tree/frameworks/paddle/paddle.toml" >"$tree/frameworks/endpoints/endpoints.toml"
+  rm "$tree/frameworks/endpoints/paddle.toml"
 }
 
 @test "make -j all stage, in one command, installs what it has built, and the folder of a framework that was only copied" {
@@ -30,7 +33,7 @@ setup_file() {
     [ -x "$built/stage/bin/$program" ] || [ -x "$built/stage/sbin/$program" ] || { echo "$program is not installed" >&2; false; }
   done
   "$built/stage/bin/dlctl" --help | grep -q 'state of jobs in the copy'
-  [ -e "$built/stage/share/slurm-dl/frameworks.d/copied.toml" ]
+  [ -e "$built/stage/share/slurm-dl/frameworks.d/copied.toml" ] && [ -e "$built/stage/share/slurm-dl/frameworks.d/endpoints.toml" ] || false
   printf '[frameworks]\ncatalogue = ["%s"]\n' "$built/stage/share/slurm-dl/frameworks.d" >"$BATS_TEST_TMPDIR/dl.toml"
   DL_CONFIG=$BATS_TEST_TMPDIR/dl.toml "$built/stage/bin/dlctl" frameworks --no-probe | grep -q '^copied '
 }
@@ -124,6 +127,7 @@ lint() { top_srcdir=$tree top_builddir=$built bash "tests/lint/$1.sh" 2>/dev/nul
   said=$(lint tables)
   [ "$(grep -cE '^ok .* names the files of a subcommand in ' <<<"$said")" -eq 3 ]
   grep -q '^ok .* framework copied is complete$' <<<"$said"
+  grep -q '^ok .* framework endpoints is complete$' <<<"$said"
   run ! grep -A5 '^not ok' <<<"$said"
   for program in dlckpt dlsim; do top_srcdir=$tree top_builddir=$built bats --tap -f 'greet' "tests/cli/$program.bats" </dev/null; done
 }

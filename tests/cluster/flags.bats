@@ -138,9 +138,12 @@ END
 }
 
 @test "learners of each framework find the same through dlrun, as it says in a dry run, and through a plain srun" {
-  local framework name folders=() before='' catalogue=$DL_SANDBOX_DIR/etc/frameworks.d:$stage/share/slurm-dl/frameworks.d
+  local framework name folders=() before='' catalogue=$DL_SANDBOX_DIR/etc/frameworks.d:$stage/share/slurm-dl/frameworks.d families
   mkdir -p "$DL_SANDBOX_DIR/etc/frameworks.d"
-  printf 'summary = "of this site"\nfamilies = ["peers", "slurm", "threads", "ffdl"]\n[environment]\n%s\n%s\n%s\n%s\n%s\n%s\n[[versions]]\nversion = "1"\n%s\n' \
+  # It has every family there is, so that each name which may differ under srun is in a plan, whatever folders frameworks/ has.
+  families=$(sed -nE 's/^ +family\("([a-z_]+)".*/"\1"/p' "$top_srcdir/frameworks/families.cpp" | grep -vx '"dl"' | paste -sd, -)
+  [[ $families == *'"torch"'* ]]
+  printf 'summary = "of this site"\nfamilies = [%s]\n[environment]\n%s\n%s\n%s\n%s\n%s\n%s\n[[versions]]\nversion = "1"\n%s\n' "$families" \
     'SITE_PLACE = "%{rank}/%{world_size} %{local_rank}/%{local_world_size} %{node_rank}/%{num_nodes} %{gpus}:%{local_gpus}"' 'SITE_CPUS = "%{cpus}"' \
     'SITE_JOB = "%{job_id} %{attempt} %{checkpoint_dir}"' 'SITE_LOGS = "%{job_dir} %{log_dir}"' \
     'SITE_PEERS = "%{peer} of %{peers} at %{port}"' 'SITE_FIRST = "%{address} for %{rank}"' 'environment = { OMP_NUM_THREADS = "7", SITE_OF = "1" }' \

@@ -20,23 +20,31 @@ wait_step() {
   return 1
 }
 
+# wait_taken_up N: until so many connections were taken up again.
+wait_taken_up() {
+  for _ in $(seq 200); do
+    [ "$(grep -sc 'taken up again' job/events.jsonl)" -ge "$1" ] && return 0
+    sleep 0.05
+  done
+  cat out >&2
+  return 1
+}
+
 @test "connections that are reset again and again: the learners train on, and no train step is repeated" {
-  "$dlrun" -n 2 -c ck,every=20steps --job-dir job -- "$learner" 120 30 >out 2>&1 3>&- &
+  "$dlrun" -n 2 -c ck,every=20steps --job-dir job -- "$learner" 300 30 >out 2>&1 3>&- &
   wait_step '^\[0\] saved at train step 20'
-  broken_off
-  wait_step 'taken up again'
-  for _ in 1 2 3 4; do
-    sleep 0.3
+  for breaks in 1 2 3 4 5; do
     broken_off
+    wait_taken_up $((2 * breaks))
   done
   status=0
   wait $! || status=$?
   [ "$status" -eq 0 ]
-  contains "$(cat out)" '^\[1\] done: 120 counted, none lost'
+  contains "$(cat out)" '^\[1\] done: 300 counted, none lost'
   contains "$(cat out)" 'dlrun: learner [01] on .*: the connection to its agent was broken \(.*\) and taken up again after [0-9]+ ms'
   run grep -c 'attempt 2' out
   [ "$output" = 0 ]
-  [ "$(grep -c 'taken up again' job/events.jsonl)" -ge 8 ]
+  [ "$(grep -c 'taken up again' job/events.jsonl)" -ge 10 ]
   [ "$(jq -r 'select(.state == "FAILED")' job/events.jsonl)" = "" ]
 }
 
@@ -46,7 +54,7 @@ wait_step() {
     grep -qs PROCESSING job/events.jsonl && break
     sleep 0.02
   done
-  sleep 0.3 # datagrams have gone both ways
+  sleep 0.3 # until datagrams have gone both ways, which nobody tells
   port=$(jq -r .port job/control.json)
   while [ -e job/control.json ]; do ss -HKt dport = "$port" >/dev/null; done
   status=0

@@ -119,13 +119,12 @@ need_learner() { [[ -x $learner ]] || skip "built without HDF5"; }
 # As a terminal does it: to the whole process group.
 @test "one Ctrl-C has the learners save and ends with 75; two end all at once" {
   need_learner
-  setsid "$dlrun" -n 2 -c ck --job-dir job -- "$learner" 100000 20 >out 2>&1 3>&- &
+  setsid "$dlrun" -n 2 -c ck,every=10steps --job-dir job -- "$learner" 100000 20 >out 2>&1 3>&- &
   guard=$!
-  wait_grep 'starts at' job/logs/attempt-1/learner-1.log
-  sleep 0.5
+  wait_grep '^\[1\] saved at train step 10: ok' out # both train, and take requests
   kill -INT -- "-$guard"
   ends_with 75
-  contains "$(cat out)" '^\[0\] saved at train step [0-9]+: ok'
+  contains "$(cat out)" '^\[0\] stops at train step [0-9]+ with code 75'
   rm -r job
   setsid "$dlrun" -n 2 --grace 60s --job-dir job -- sh -c 'trap "" INT TERM; echo ready; while :; do sleep 0.2; done' >out 2>&1 3>&- &
   guard=$!
@@ -135,7 +134,7 @@ need_learner() { [[ -x $learner ]] || skip "built without HDF5"; }
   begin=$SECONDS
   kill -INT -- "-$guard"
   wait_grep 'asking the learners to end' out
-  sleep 0.4
+  sleep 0.4 # within 0.3 s another Ctrl-C counts as the same
   run ! grep -q 'stopping at once' out
   kill -INT -- "-$guard"
   ends_with 130
@@ -201,10 +200,9 @@ train_on_at_sigterm() {
   "$dlrun" -n 1 -r 1 --job-dir job -- echo trained >out 2>&1 3>&- 9>&- &
   guard=$!
   for _ in $(seq 100); do
-    first=$(pgrep -P "$guard") && break
+    first=$(pgrep -P "$guard") && readlink "/proc/$first/fd/"* | grep -q '/dlrun\.lock$' && break
     sleep 0.05
   done
-  sleep 0.5
   kill -9 "$first"
   exec 9>&-
   ends_with 0

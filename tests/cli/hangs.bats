@@ -119,7 +119,7 @@ PY
   for _ in {1..150}; do grep -q slow: said && break; sleep 0.1; done
   run "$top_builddir/launcher/ctl/dlctl" status job
   contains "$output" '^1 .* slow: its train step takes [0-9.]+ ms, the median of 3 learners is [0-9.]+ ms'
-  kill -INT %1; sleep 0.5; kill -INT %1
+  kill -INT %1; sleep 0.5; kill -INT %1 # within 0.3 s another Ctrl-C counts as the same
   wait %1 || true
   contains "$(cat said)" 'warning: learner 1 on [^ ]+ is slow: its train step takes [0-9.]+ ms, the median of 3 learners is [0-9.]+ ms'
   [ "$(grep -c 'warning: learner' said)" -eq 1 ]

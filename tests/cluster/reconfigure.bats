@@ -84,7 +84,7 @@ log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }
   wait_state "$job" RUNNING 20
   on_login scontrol reconfigure
   wait_for 20 "slurmctld answers" controller_answers
-  sleep 1 # it answers before it has started itself anew
+  sleep 1 # it answers before it has started itself anew, and does not tell when it has
   on_login scontrol reconfigure
   # slurmctld 26.05.5 forgets a SIGTERM that comes while it starts itself anew for a reconfigure.
   wait_for 20 "slurmctld answers" controller_answers

@@ -125,8 +125,8 @@ setting() { (. "$1/settings" && echo "${!2}"); }
 @test "slurmctld killed and started again: jobs and their queue are remembered" {
   a=$(submit -N3 --exclusive --wrap 'sleep 15')
   wait_state "$a" RUNNING 10
-  b=$(submit -N3 --exclusive --wrap true)
-  sleep 6 # slurmctld writes its state every five seconds
+  b=$(submit -N3 --exclusive --job-name=is-to-be-kept --wrap true)
+  wait_for 20 "slurmctld has written that the job waits" grep -aq is-to-be-kept "$DL_SANDBOX_DIR/state/job_state"
   dl_sandbox daemon kill slurmctld
   run on_login timeout 3 scontrol ping
   assert_contains "$output" DOWN

@@ -21,12 +21,6 @@ fi
 findings=$(project_files | grep '\.bats$' |
   xargs grep -nE '^ *(\[ .* \]|\[\[ .* \]\]|\(\(.*\)\)) && (\[|\(\().*(\]|\)\))$' /dev/null | grep -vF ' || ')
 check "no line of a bats file holds two conditions with && between them" "$findings"
-# A test waits for events (wait_for and others in tests/cluster/lib.bash). What sleeps shows that nothing happens, or knows of no event, and
-# says so. What does not begin with blanks belongs to a script that the test writes.
-# shellcheck disable=SC2016  # awk expands it
-findings=$(project_files | grep '\.bats$' |
-  xargs awk '/^ +\(?sleep [1-9]/ && !/ # / && before !~ /^ *#/ { print FILENAME ":" FNR ":" $0 } { before = $0 }')
-check "a sleep of a second or more in a bats file says on its line, or on a comment's above, why it waits for no event" "$findings"
 rules=packaging/prometheus/slurm-dl.rules
 if promtool=$(packaging/install-promtool 2>/dev/null); then
   check "the alert rules for Prometheus pass promtool" "$(said=$("$promtool" check rules --lint-fatal $rules.yml 2>&1) || echo "$said")"

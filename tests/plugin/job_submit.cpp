@@ -106,6 +106,7 @@ class JobSubmit : public testing::Test {
                                            more;
     std::filesystem::rename(folder_ + "/new", folder_ + "/dl.toml");
   }
+  // The plugin looks at its files once a second, and tells nobody.
   static void wait_for_the_next_look() { ::usleep(1100 * 1000); }
   static int submit(Job* job) { return submit_(&job->desc, 1000, &job->message); }
   static int modify(job_desc_msg_t* desc, uint32_t uid, char** message) {

@@ -244,7 +244,7 @@ class Loop(support.Case):
             for _ in job.steps(9):
                 os.kill(os.getpid(), signal.SIGINT)
                 os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(1)
+                time.sleep(1)  # the second one ends this
         job.close()
 
     def test_under_dlrun_sigterm_and_sigusr2_are_ignored_from_the_first_train_step_to_the_end_of_the_process(self):

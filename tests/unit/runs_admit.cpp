@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include "launcher/runs/admit.h"
@@ -58,10 +60,25 @@ class Admit : public testing::Test {
   Result<Admission> admit_one(const Applicant& who, plan::PlanInput* input) {
     auto whole = plan::make_plan(*input);
     if (!whole) return whole.error();
-    return admit(who, *whole, input, [this](const std::string& line) { said_ += line + "\n"; });
+    return admit(who, *whole, input, [this](const std::string& line) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      said_ += line + "\n";
+      ++lines_;
+      more_.notify_all();
+    });
+  }
+  // Waits until so many lines were said: why who has to wait does so, once for each reason.
+  testing::AssertionResult has_said(int lines) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (more_.wait_for(lock, std::chrono::seconds(30), [&] { return lines_ >= lines; }))
+      return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "it said only: " << said_;
   }
 
   std::string folder_, number_, said_;
+  std::mutex mutex_;
+  std::condition_variable more_;
+  int lines_ = 0;
   plan::PlanInput input_;
 };
 
@@ -106,7 +123,7 @@ TEST_F(Admit, who_does_not_say_how_many_gpus_waits_for_those_that_another_has) {
   ASSERT_TRUE(one);
   EXPECT_EQ(one->plan.gpus_per_learner, 4);
   Waiting two([&] { return admit_one(applicant(::getppid()), &second); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(has_said(1));
   EXPECT_FALSE(two.done) << "without GPUs";
   leave(applicant(::getpid()), &*one);
   two.join();
@@ -125,7 +142,7 @@ TEST_F(Admit, who_finds_no_even_share_has_all_that_are_free) {
   ASSERT_TRUE(one);
   EXPECT_EQ(one->plan.nodes.at(0).own_gpus, (std::vector<int>{0, 1, 2, 3}));
   Waiting two([&] { return admit_one(applicant(::getppid()), &second); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(has_said(1));
   EXPECT_FALSE(two.done);
   leave(applicant(::getpid()), &*one);
 }
@@ -152,9 +169,9 @@ TEST_F(Admit, who_is_told_to_end_while_it_waits_does_not_start) {
   auto one = admit_one(applicant(::getpid()), &first);
   ASSERT_TRUE(one);
   Waiting two([&] { return admit_one(applicant(::getppid()), &second); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(has_said(1));
   ::kill(::getpid(), SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(has_said(2));
   EXPECT_FALSE(two.done) << "its end might be the batch script's, and so the other one's";
   leave(applicant(::getpid()), &*one);
   two.join();

@@ -39,7 +39,7 @@ constexpr size_t kBytes = size_t{64} << 20;  // on each GPU
 constexpr int kTimes = 4;                    // measured; the best counts. One more, before them, sets up connections.
 // In a larger group nodes wait only for the first node's report on NCCL, not for those of all.
 constexpr size_t kFewNodes = 4;
-constexpr std::chrono::seconds kMeet{10}, kConnect{15}, kReduce{10};
+constexpr std::chrono::seconds kMeet{10}, kConnect{15}, kReduce{10}, kFinish{3};
 constexpr unsigned kLast = 50;
 constexpr char kReady[] = "ready", kNone[] = "none";
 
@@ -69,6 +69,7 @@ class Measurement {
       ready = reduce();
       if (i > 0) best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
     }
+    if (ready) let_others_finish();
     for (const Gpu& gpu : gpus_)
       if (gpu.comm != nullptr) call_.ncclCommAbort(gpu.comm);
     if (ready) {
@@ -139,8 +140,7 @@ class Measurement {
 
   Status hear(const std::string& node) {
     for (const auto begin = Clock::now(); Clock::now() - begin < kMeet;) {
-      // An NFS client may believe for a while that a file is missing. Opening its folder makes the client look again.
-      if (DIR* folder = ::opendir(folder_.c_str()); folder != nullptr) ::closedir(folder);
+      look_again();
       const auto text = dl::read_small_file(file_of(node), 4096);
       if (!text) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -218,6 +218,28 @@ class Measurement {
       }
     }
     return {};
+  }
+
+  // A communicator that is aborted here fails in a process that has not seen the end of the last all-reduce yet. In a
+  // small group every node says when it is done; a large one, whose files would be too many to look at, only waits.
+  void let_others_finish() const {
+    if (group_.size() > kFewNodes) {
+      std::this_thread::sleep_for(kFinish / 3);
+      return;
+    }
+    constexpr char kDone[] = ".done";
+    if (!dl::write_file_atomically(file_of(node_) + kDone, "")) return;
+    const auto begin = Clock::now();
+    for (const std::string& node : group_) {
+      while (::access((file_of(node) + kDone).c_str(), F_OK) != 0 && Clock::now() - begin < kFinish) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        look_again();
+      }
+    }
+  }
+  // An NFS client may believe for a while that a file is missing. Opening its folder makes the client look again.
+  void look_again() const {
+    if (DIR* folder = ::opendir(folder_.c_str()); folder != nullptr) ::closedir(folder);
   }
 
   Status rest(const char* late, Clock::time_point begin, Clock::duration limit) const {

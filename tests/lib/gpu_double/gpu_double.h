@@ -13,6 +13,7 @@
 //   GPU_DOUBLE_NO_SHOW    NAMEs: never takes part in a communicator
 //   GPU_DOUBLE_HANG       NAMEs: its part of a collective never begins
 //   GPU_DOUBLE_FAIL       NAMEs: a collective that was started fails
+//   GPU_DOUBLE_LAG        NAMEs: its collectives end 0.3 s later, and fail if another rank has aborted meanwhile
 //   GPU_DOUBLE_FROM       the first of its collectives to which HANG and FAIL apply; 0
 #pragma once
 

@@ -23,6 +23,6 @@ setup() {
   [[ -x $learner ]] || skip "built without HDF5"
   run timeout 900 "$gpu" --rehearse
   [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
-  [ "$(grep -c '^ok' <<<"$output")" -eq 9 ]
+  [ "$(grep -c '^ok' <<<"$output")" -eq 14 ]
   run ! grep '^not ok' <<<"$output"
 }

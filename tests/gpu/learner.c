@@ -3,8 +3,10 @@
  * several learners, and libdlckpt saves the weights from where they lie. There are two shards of data at any number of
  * learners, so one learner and two end with the same bits.
  *
- *     learner STEPS MILLISECONDS
+ *     learner STEPS MILLISECONDS [LATE]
  *
+ * LATE: at this train step the last learner stays away for a while. The others must give up after two seconds: NCCL's
+ * kernel, which waits for it on the GPU, is ended, and the GPU works on.
  * CUDA_RUNTIME names CUDA's runtime library, which is loaded at run time: to compile this needs no CUDA. */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "dlckpt.h"
 #include "dllearner.h"
@@ -57,6 +60,11 @@ static void copy(void* to, const void* from, int kind) {
 static void good(int code, const char* what) {
   if (code != DLLEARNER_OK) fail(what, dllearner_error());
 }
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
 
 /* Some numbers that depend on the weights, so that a wrong one is never forgotten. */
 static void add_gradient(int shard, int64_t step, const float* weights, float* gradient) {
@@ -70,8 +78,10 @@ static void add_gradient(int shard, int64_t step, const float* weights, float* g
 int main(int argc, char** argv) {
   const int64_t steps = argc > 1 ? atoll(argv[1]) : 10;
   const int ms = argc > 2 ? atoi(argv[2]) : 0;
+  const int64_t late = argc > 3 ? atoll(argv[3]) : -1;
   dllearner_ctx* world = NULL;
-  good(dllearner_open(NULL, &world), "open");
+  dllearner_options options = {.struct_size = sizeof options, .timeout_s = 2};
+  good(dllearner_open(late >= 0 ? &options : NULL, &world), "open");
   rank = dllearner_rank(world);
   const int size = dllearner_size(world);
   start_cuda();
@@ -109,7 +119,18 @@ int main(int argc, char** argv) {
     memset(sum, 0, WEIGHTS * sizeof(float));
     for (int shard = rank; shard < SHARDS; shard += size) add_gradient(shard, step, on_host, sum);
     copy(gradient, sum, TO_DEVICE);
-    good(dllearner_all_reduce(world, gradient, gradient, WEIGHTS, DLLEARNER_F32, DLLEARNER_SUM), "all-reduce");
+    if (step == late && rank == size - 1) sleep(60);
+    const double begin = seconds_now();
+    const int code = dllearner_all_reduce(world, gradient, gradient, WEIGHTS, DLLEARNER_F32, DLLEARNER_SUM);
+    if (code == DLLEARNER_E_TIMEOUT && step == late) {
+      printf("rank %d: gave up: %s\n", rank, dllearner_error());
+      dllearner_close(world);
+      copy(on_host, weights, TO_HOST);
+      printf("rank %d: figure: %.2f s to give up, to close and to use the GPU again\n", rank, seconds_now() - begin);
+      fflush(stdout);
+      return 3;
+    }
+    good(code, "all-reduce");
     copy(sum, gradient, TO_HOST);
     for (int i = 0; i < WEIGHTS; ++i) on_host[i] -= 0.1F * sum[i];
     copy(weights, on_host, TO_DEVICE);

@@ -21,7 +21,7 @@ setup() {
 
 @test "the whole rehearsal passes" {
   [[ -x $learner ]] || skip "built without HDF5"
-  run timeout 900 "$gpu" --rehearse
+  run timeout 1800 "$gpu" --rehearse
   [ "$status" -eq 0 ] || { echo "$output" >&2; return 1; }
   [ "$(grep -c '^ok' <<<"$output")" -eq 14 ]
   run ! grep '^not ok' <<<"$output"

@@ -30,9 +30,10 @@ class Forms(Kept):
 
     def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:
         given = self.asked.given
-        if not self.lines or self.asked.per_node is None or {"nodes", "ntasks", "nodelist", "gpus"} & set(given):
+        if not self.lines or self.asked.per_node is None and "gpus-per-task" not in given or {"nodes", "ntasks", "nodelist", "gpus"} & set(given):
             return False
-        scripts = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.stack for word in holder.words if self.text[word.start:word.end].endswith(".sh")]
+        words = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.stack for word in holder.words]
+        scripts = [name for word in words for name in re.findall(r"[^\s\"';&|()]+\.sh\b", word)]
         spoken = [self.text] + [self.content_of(name) or "" for name in scripts]
         return any(re.search(NODES, re.sub(r"^[ \t]*#[^\n]*", "", text, flags=re.M)) for text in spoken)
 

@@ -80,6 +80,8 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
     launch.stack = list(cursor.stack)
     if launch.program == "env":
         launch.program = _program_of_env(cursor)
+    if launch.program[:1] == "$" and cursor.held(launch.program).endswith(".py"):
+        launch.program = cursor.held(launch.program)  # TRAIN_PY=train.py is by its name an interpreter, and is none
     if launch.launchers and LAUNCHERS[launch.launchers[-1]].script:
         _python_of(launch)
     elif launch.launchers[-1] == "ssh" and cursor.raw() is not None and cursor.quoted() is not None:

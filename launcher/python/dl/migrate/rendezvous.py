@@ -254,6 +254,12 @@ class Meeting(Counts):
             break
         return found
 
+    def takes_ranks_of_mpi(self, program: str) -> bool:
+        """Whether a program, or a module that it imports, asks MPI for its rank and hands it to torch.distributed."""
+        content = self.content_of(program) or ""
+        return any(re.search(r"^(from|import) mpi4py\b", text, re.M) and "COMM_WORLD" in text and re.search(r"init_process_group|environ\[['\"](RANK|WORLD_SIZE)", text)
+                   for text in [content] + self.beside(program, content))
+
     def is_exported(self, name: str) -> bool:
         """Whether learners get the variable in their environment."""
         return re.search(r"^[ \t]*((export|declare[ \t]+-\w*x\w*)\b[^\n]*\b" + name + r"\b|set[ \t]+(-a\b|-o[ \t]+allexport))", self.text, re.M) is not None

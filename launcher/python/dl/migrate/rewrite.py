@@ -312,6 +312,8 @@ class _Migration(Plain):
         if said and said[-1] != "mpi":
             return said[-1]
         programs = [shell.unquoted(name) for name in re.findall(r"[^\s'\";=]+\.py\b", self.text)]
+        if any(self.takes_ranks_of_mpi(name) for name in programs):
+            return "mpi"
         for name in [framework for name in programs for framework in [self.framework_in(name)] if framework] or [in_words(self.text)] + \
                 [in_words(self.script_content(item) or "") for item in found]:
             if name == "tensorflow" and said:

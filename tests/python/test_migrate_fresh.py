@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlctl migrate: what scripts showed that it had not seen: names that mislead, numbers of sbatch, ranks of MPI."""
+import os
+import tempfile
+
+import support
+from test_migrate import body_of, of
+
+NODE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:2\n"
+
+
+def with_files(body, head=NODE, **files):
+    """The result for a script beside which these files lie; __ in a name stands for /."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            path = os.path.join(folder, name.replace("__", "/").replace("_py", ".py").replace("_sh", ".sh"))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as file:
+                file.write(content)
+        return of(body, head, folder)
+
+
+class Names(support.Case):
+    def test_a_variable_with_a_program_is_no_interpreter_whatever_its_name(self):
+        for name in ("TRAIN_PY", "PY", "MY_PYTHON"):
+            result = of(f'{name}="./tools/go.py"\ntorchrun --nproc_per_node=2 "${{{name}}}" a\n', NODE)
+            self.assertEqual(body_of(result).splitlines()[-1], f'dlrun -- python3 "${{{name}}}" a')
+        # One with an interpreter is one, and so is one that the script does not set.
+        for before in ("PY=/v/bin/python3\n", ""):
+            result = of(before + "srun $PY train.py\n", NODE)
+            self.assertEqual(body_of(result).splitlines()[-1], "dlrun -- $PY train.py")
+
+
+class ToldToSbatch(support.Case):
+    """The lines ask for something of each task or node, and the command line of sbatch for how many there are."""
+
+    def test_a_file_that_the_shell_of_a_task_sources_speaks_of_them_too(self):
+        ranks = "export RANK=$SLURM_PROCID\nexport WORLD_SIZE=$SLURM_NTASKS\n"
+        for asked in ("--gpus-per-task=1", "--ntasks-per-node=4\n#SBATCH --gpus-per-node=4"):
+            head = f"#!/bin/bash\n#SBATCH {asked}\n"
+            result = with_files('srun shifter bash -c "\nsource ranks.sh\npython torch.py\n"\n', head, ranks_sh=ranks)
+            self.assertTrue(result.script.startswith(head), result.script)
+            self.assertIn("dlrun --framework pytorch -- shifter bash", result.script)
+            self.assertIn("only where the job runs", str(result.notes))
+            # Nothing speaks of several, or the lines say it.
+            self.assertIn("--dl-learners=", with_files('srun bash -c "source ranks.sh; python torch.py"\n', head, ranks_sh="export A=1\n").script)
+            self.assertIn("--dl-learners=", with_files('srun bash -c "source ranks.sh; python torch.py"\n', head + "#SBATCH --nodes=1\n", ranks_sh=ranks).script)
+
+
+class RanksOfMpi(support.Case):
+    SETUP = "from mpi4py import MPI\nimport torch.distributed as dist\ndef setup():\n    comm = MPI.COMM_WORLD\n    dist.init_process_group('nccl', rank=comm.rank)\n"
+
+    def test_a_module_that_takes_its_rank_from_mpi_needs_mpi(self):
+        for launch in ("mpirun -n 2", "srun -n 2"):
+            for files in ({"train_py": self.SETUP}, {"train_py": "import torch\nfrom ours import ranks\n", "ours__ranks_py": self.SETUP}):
+                result = with_files(f"{launch} python train.py\n", **files)
+                self.assertEqual(result.framework, "mpi", files)
+            # Some programs use MPI for other things, or only if it is there.
+            for other in ("import torch\nfrom mpi4py import MPI\nprint(MPI.Get_library_version())\n", "import torch\ntry:\n    from mpi4py import MPI\nexcept ImportError:\n    MPI = None\n"):
+                self.assertEqual(with_files(f"{launch} python train.py\n", train_py=other).framework, "pytorch")
+
+
+if __name__ == "__main__":
+    support.main()

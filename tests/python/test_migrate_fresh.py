@@ -31,6 +31,34 @@ class Names(support.Case):
             self.assertEqual(body_of(result).splitlines()[-1], "dlrun -- $PY train.py")
 
 
+    def test_no_interpreter_lies_beside_what_pip_installs_for_a_user(self):
+        self.assertEqual(body_of(of("/home/me/.local/bin/torchrun --nproc_per_node=2 t.py\n", NODE)), "dlrun -- python3 t.py\n")
+        self.assertEqual(body_of(of("/venv/bin/torchrun --nproc_per_node=2 t.py\n", NODE)), "dlrun -- /venv/bin/python3 t.py\n")
+
+    def test_a_word_that_ends_like_a_launcher_is_none(self):
+        self.assertEqual(of("export RUN=gpt-no-torchrun\nsrun -n 2 python torch.py\n", NODE).notes, [])
+
+    def test_a_module_that_another_branch_starts_without_a_launcher(self):
+        result = of('if [ $SLURM_NNODES = 1 ]; then\n  python -m ours.train a\nelse\n  srun bash -c "\n    python -m ours.train $A"\nfi\n', NODE)
+        self.assertEqual(body_of(result), 'if [ $SLURM_NNODES = 1 ]; then\n  dlrun -- python -m ours.train a\nelse\n  dlrun -- bash -c "\n    python -m ours.train $A"\nfi\n')
+
+    def test_ray_that_starts_the_same_on_all_nodes(self):
+        result = of('srun ray symmetric-run --address "$A" -- python -m ours.train\n', NODE)
+        self.assertEqual((result.launches, "Ray starts and places" in str(result.notes)), (0, True))
+
+
+class OneNode(support.Case):
+    def test_a_launcher_of_the_batch_script_has_the_gpus_of_its_node(self):
+        head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks=2\n#SBATCH --gres=gpu:3\n"
+        for launch in ("deepspeed --no_local_rank t.py", "torchrun --nproc_per_node 3 t.py"):
+            result = of(launch + "\n", head)
+            self.assertEqual((result.learners, result.gpus), ("3", 1))
+            self.assertIn("write --dl-learners=6", str(result.notes))
+        for launch in ("srun torchrun --nnodes 2 --nproc_per_node 3 --rdzv_endpoint=$h:1 t.py", "torchrun --nnodes 2 --node_rank 0 --nproc_per_node 3 t.py"):
+            result = of(launch + "\n", head)
+            self.assertEqual((result.learners, result.gpus, result.notes), ("6", 1, []))
+
+
 class ToldToSbatch(support.Case):
     """The lines ask for something of each task or node, and the command line of sbatch for how many there are."""
 

@@ -259,7 +259,7 @@ class Rest(support.Case):
         self.assertIn((6, True), [(note.line, "torchrun" in note.text) for note in result.notes])
         result = of('for h in a b; do ssh $h "cd /d; torchrun --nproc_per_node=4 t.py" & done\nwait\n')
         self.assertEqual((result.launches, [note.line for note in result.notes]), (0, [5]))
-        self.assertEqual(of("# torchrun x\necho torchrun y\nwhich torchrun\ntorchrun --nproc_per_node=4 t.py\n").notes, [])
+        self.assertEqual(of("# torchrun x\necho torchrun y\nwhich torchrun\ntorchrun --nnodes 2 --nproc_per_node=4 t.py\n").notes, [])
 
     def test_the_nodes_of_ray_stay_its_own(self):
         result = of("srun -N1 -n1 ray start --head --block &\npython -u train.py\n")

@@ -5,6 +5,7 @@ from typing import Dict, List, Optional, Tuple
 
 from . import launch as launches, shell
 from .counts import Count, Found
+from .launchers import LAUNCHERS
 from .nodes import Nodes
 
 
@@ -67,6 +68,9 @@ class Job(Nodes):
                 self.note(0, "no GPUs are asked for, so there is no --dl-gpus: where the site gives whole nodes, add --dl-gpus=N")
             return None
         count = learners.most or 1
+        if self.is_of_one_node(found, count):
+            total = self.asked.gpus_per_node or total
+            self.note(found[0].at, f"this starts the processes of one node, but the job asks for {self.asked.nodes} nodes: if it is meant for all of them, write --dl-learners={count * (self.asked.nodes or 1)}")
         if count == 1 and (self.asked.nodes or 1) > 1 and self.asked.gpus_per_node:
             return self.asked.gpus_per_node  # a learner cannot use several nodes
         elastic = learners.least != learners.most
@@ -83,6 +87,13 @@ class Job(Nodes):
             return total // count
         self.note(0, f"{total} GPU{'' if total == 1 else 's'} for {count} learners: GPUs are not shared among learners here; --dl-gpus=1 asks for {count}")
         return 1
+
+    def is_of_one_node(self, found: List[Found], count: int) -> bool:
+        """Whether launchers that the batch script itself starts, on its own node, have no more processes than a node of the job has GPUs."""
+        each = self.asked.gpus_per_node or 0
+        return (self.asked.nodes or 1) > 1 and 1 < count <= each and each % count == 0 and \
+            all(LAUNCHERS[item.launch.launchers[-1]].script and len(item.launch.launchers) == 1 and not {"nodes", "endpoint"} & set(item.launch.told[0])
+                for item in found if item.launch.launchers) and any(item.launch.launchers for item in found)
 
     def cpus_of(self, learners: Count) -> Optional[int]:
         tasks = self.asked.tasks or 1

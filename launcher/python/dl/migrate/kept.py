@@ -76,7 +76,7 @@ class Kept(Job):
     # ---- remarks
 
     def say_which_launchers_stay(self) -> None:
-        for use in re.finditer(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate launch|horovodrun)\b(?![-./=])", self.text):
+        for use in re.finditer(r"(?<![-\w])(torchrun|torch\.distributed\.(run|launch)|accelerate launch|horovodrun)\b(?![-./=])", self.text):
             line = self.text[self.text.rfind("\n", 0, use.start()) + 1:use.start()]
             named = re.fullmatch(r"\s*(?:export\s+)?\w*torchrun\w*=[\"']?\S*/", line, re.I)  # a path that the launch itself uses
             if not named and not self.is_taken(use.start()) and not re.match(r"\s*(#|echo\b|printf\b|which\b|pip\b|module\b|command -v\b|type\b)|.*\s#\s|.*(which|command -v|activate) $", line):

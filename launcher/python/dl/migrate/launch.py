@@ -161,7 +161,9 @@ def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]
     base = os.path.basename(word)
     for names, launcher in HEADS.items():
         if base == names[0] and all(cursor.plain(ahead + 1 + i) == name for i, name in enumerate(names[1:])):
-            folder = os.path.dirname(cursor.raw(ahead) or "") if LAUNCHERS[launcher].script and word != base and word.endswith("bin/" + base) else ""
+            # What pip installs for a user (~/.local/bin) has no interpreter beside it.
+            beside = LAUNCHERS[launcher].script and word != base and word.endswith("bin/" + base) and not word.endswith(".local/bin/" + base)
+            folder = os.path.dirname(cursor.raw(ahead) or "") if beside else ""
             return launcher, len(names), f"{folder}/python3" if folder and folder[0] not in "\"'" else ""
     if re.fullmatch(r"\$\{?\w*torchrun\w*\}?", word, re.I):
         return "torchrun", 1, _python_beside(cursor, word)

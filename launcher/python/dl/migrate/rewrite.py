@@ -125,7 +125,7 @@ class _Migration(Plain):
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
         self.others = {item.at: self.other_ways(item) for item in found}
         found = [item._replace(many=self.many_of(item)) for item in found]
-        if re.search(r"^[^#\n]*\bray[ \t]+start\b", self.text, re.M) and not any(name != "srun" for item in found for one in [item] + item.inner for name in one.launch.launchers):
+        if re.search(r"^[^#\n]*\bray[ \t]+(?:start|symmetric-run)\b", self.text, re.M) and not any(name != "srun" for item in found for one in [item] + item.inner for name in one.launch.launchers):
             self.note(0, "Ray starts and places the processes of this job itself: leave the script as it is, without dlrun")
             return Result(self.text, 0, "", None, "", self.notes)
         if not found:
@@ -290,6 +290,7 @@ class _Migration(Plain):
     def with_other_branches(self, found: List[Found]) -> List[Found]:
         """And the same program where another branch starts it without a launcher, as for one GPU."""
         programs = {word for item in found for holder in item.launch.stack for word in self.words_in(holder) if word.endswith(".py")}
+        programs |= {name for item in found for one in self.command_of(item).words for name in re.findall(r"-m\s+(\w+\.[\w.]+)", self.text[one.start:one.end])}
         others = [command for command in self.commands if command.words and programs & {self.text[word.start:word.end] for word in command.words} and
                   found and all(self.branches.exclude(command.words[0].start, item.at) for item in found)]
         more = [item for command in others for item in self.plain_python([command])]

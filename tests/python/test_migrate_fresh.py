@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """dlctl migrate: what scripts showed that it had not seen: names that mislead, numbers of sbatch, ranks of MPI."""
 import os
+import subprocess
 import tempfile
 
 import support
@@ -86,6 +87,60 @@ class RanksOfMpi(support.Case):
             # Some programs use MPI for other things, or only if it is there.
             for other in ("import torch\nfrom mpi4py import MPI\nprint(MPI.Get_library_version())\n", "import torch\ntry:\n    from mpi4py import MPI\nexcept ImportError:\n    MPI = None\n"):
                 self.assertEqual(with_files(f"{launch} python train.py\n", train_py=other).framework, "pytorch")
+
+
+class Images(support.Case):
+    """srun --container-image of pyxis, with an image of a registry."""
+    # In the place of apptainer and dlrun: what is pulled, and what learners would be told.
+    STANDINS = ('apptainer() { echo "pull $3"; touch "$2"; }\n'
+                'dlrun() { [ -e "$2" ] && echo "${2##*/} binds $APPTAINER_BIND"; shift 3; "$@"; }\npython() { echo "python $* in $PWD"; }\nexport -f python\n')
+
+    def run_twice(self, body, head=NODE):
+        result = of(body, head)
+        with tempfile.TemporaryDirectory() as folder:
+            done = [subprocess.run(["bash", "-c", self.STANDINS + body_of(result)], capture_output=True, text=True, cwd="/", env={"PATH": os.environ["PATH"], "HOME": folder})
+                    for _ in range(2)]
+        self.assertEqual([one.stderr for one in done], ["", ""])
+        return result, done[0].stdout.splitlines(), done[1].stdout.splitlines()
+
+    def test_one_of_a_registry_is_pulled_once_and_run_by_dlrun(self):
+        file = "nvcr.io_nvidia_pytorch_24.01-py3.sif"
+        for before, image in (("", "nvcr.io#nvidia/pytorch:24.01-py3"), ("", "docker://nvcr.io/nvidia/pytorch:24.01-py3"), ("I=nvcr.io#nvidia/pytorch:24.01-py3\n", "$I"),
+                              ('T=24.01-py3\nI="${I:-docker://nvcr.io#nvidia/pytorch:$T}"\n', '"${I}"'), ("T=24.01-py3\n", '"nvcr.io/nvidia/pytorch:$T"')):
+            result, first, second = self.run_twice(f"{before}srun -n 2 --container-image={image} --container-mounts=/a:/b,/c python torch.py\n")
+            self.assertEqual(first, ["pull docker://nvcr.io/nvidia/pytorch:24.01-py3", file + " binds /a:/b,/c", "python torch.py in /"], result.script)
+            self.assertEqual(second, first[1:])
+            self.assertEqual((result.learners, result.gpus), ("2", 1))
+            self.assertIn("is run by Apptainer, which the nodes must have", str(result.notes))
+
+    def test_its_folder_and_what_is_installed_in_it(self):
+        result, first, _ = self.run_twice("srun --container-image=a/b:1 --container-workdir=/tmp bash -c 'python torch.py'\n")
+        self.assertEqual(first[-1], "python torch.py in /tmp", result.script)
+        result = of("srun --container-image=a/b:1 bash -c 'pip install x; python torch.py'\n", NODE)
+        self.assertIn("\nAPPTAINER_WRITABLE_TMPFS=1 dlrun --image", result.script)
+
+    def test_launchers_within_it(self):
+        result = of('srun --container-image=a/b:1 bash -c "torchrun --nnodes=1 --nproc_per_node=2 t.py"\n', NODE)
+        self.assertEqual((result.learners, body_of(result).splitlines()[-1]), ("2", 'dlrun --image "$dl_image" -- bash -c "python3 t.py"'))
+
+    def test_where_lines_cannot_stand_in_front_it_stays(self):
+        for body in ("if true; then\n  :\nelif srun --container-image=a/b:1 python torch.py; then\n  :\nfi\n", "cd x; srun --container-image=a/b:1 python torch.py\n"):
+            self.assertIn("stays with srun", str(of(body, NODE).notes))
+        for body in ("if srun --container-image=a/b:1 python torch.py; then\n  :\nfi\n", "A=1 \\\n  srun --container-image=a/b:1 python torch.py\n"):
+            self.assertEqual(self.run_twice(body)[1][0], "pull docker://a/b:1")
+        result = of("I=a/b:1\nsrun --container-image=$I python torch.py\n", NODE.replace("bash", "sh"))
+        self.assertEqual(result.launches, 0)
+
+    def test_mounts_of_a_file(self):
+        result = of('srun --container-image=/i.sqsh --container-mounts="/a:/b:ro,$HOME" python torch.py\n', NODE)
+        self.assertEqual(body_of(result), 'APPTAINER_BIND="/a:/b:ro,$HOME" dlrun --image /i.sqsh -- python torch.py\n')
+        self.assertIn("dl.toml(5)", str(of("srun --container-image=/i.sqsh --container-mounts=/a:/b:x-create=dir python torch.py\n", NODE).notes))
+
+
+class Text(support.Case):
+    def test_a_variable_named_like_torchrun_with_a_whole_launch(self):
+        result = of('TORCHRUN_CMD="\\\ntorchrun --nproc_per_node=2 \\\n  t.py $A"\nsrun bash -c "${TORCHRUN_CMD}"\n', NODE)
+        self.assertEqual((result.learners, body_of(result)), ("2", 'TORCHRUN_CMD="\\\npython3 t.py $A"\ndlrun -- bash -c "${TORCHRUN_CMD}"\n'))
 
 
 if __name__ == "__main__":

@@ -186,7 +186,7 @@ class Program(support.Case):
             self.assertEqual(result.learners, "8", result.script)
 
     def test_a_container_that_is_no_file_stays_with_srun(self):
-        for option in ("--container-image=nvcr.io/nvidia/pytorch:24.01-py3", "--container-image=$1", "--container-name=x"):
+        for option in ("--container-image=/img/pytorch", "--container-image=$1", "--container-name=x"):
             result = of(f"srun {option} python torch.py\n")
             self.assertEqual((result.launches, result.script), (0, HEAD + f"srun {option} python torch.py\n"))
             self.assertIn("stays with srun", str(result.notes))

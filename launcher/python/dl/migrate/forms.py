@@ -4,7 +4,7 @@ that saw one GPU alone, and what stands behind the launch in the text of a node'
 import re
 from typing import List, Optional, Tuple
 
-from . import launch as launches, shell
+from . import images, launch as launches, shell
 from .counts import NODES, Count, Found
 from .kept import Kept
 from .launchers import LAUNCHERS
@@ -64,6 +64,63 @@ class Forms(Kept):
     def has_no_gpu(launch: launches.Launch) -> bool:
         told = launch.told[-1]
         return any(what in told and re.fullmatch(r"(gpu:)?0|none", shell.unquoted(told[what].raw)) for what in ("gres", "gpus", "gpus_each", "gpus_per_node"))
+
+    # ---- the container of srun
+
+    def image_value(self, launch: launches.Launch) -> str:
+        image = launch.value("image")
+        name = re.fullmatch(r'"?\$\{?(\w+)\}?"?', image.raw) if image is not None else None
+        return (self.values.raw(name.group(1), image.at) if name and image else None) or (image.raw if image is not None else "")
+
+    def image_of(self, launch: launches.Launch) -> str:
+        """The container's image as a word of the script; empty if it is no file."""
+        image = launch.value("image")
+        return image.raw if image is not None and re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", self.image_value(launch)) else ""
+
+    def is_pulled(self, launch: launches.Launch) -> bool:
+        """Whether the image is one of a registry, and lines that pull it can stand in front of the launch."""
+        image = launch.value("image")
+        first = launch.cursor.top.words[0]
+        at = first.start
+        before = self.text[self.text.rfind("\n", 0, at) + 1:at]
+        if self.text[at:first.end] in shell.RESERVED - {"if", "time", "!"}:
+            return False
+        known = image is not None and images.is_of_registry(shell.unquoted(self.image_value(launch))) and not before.strip() and \
+            not self.text[:at].rstrip(" \t").endswith("\\\n")
+        return known and image is not None and ("$" not in image.raw or re.match(r"#![^\n]*\bbash\b", self.text) is not None)
+
+    def image_words(self, item: Found) -> str:
+        """The option of dlrun for the image, which is pulled before if it is one of a registry."""
+        image = item.launch.value("image")
+        if image is None:
+            return ""
+        if self.image_of(item.launch):
+            return f"--image {image.raw} "
+        at = item.launch.cursor.top.words[0].start
+        line = self.text.rfind("\n", 0, at) + 1
+        self.edits[(line, line)] = images.pulled(image.raw, self.text[line:at])
+        self.note(at, f"the container {image.raw} is pulled once, into a file that all nodes must see, and is run by Apptainer, which the nodes must have; it cannot be written into")
+        return '--image "$dl_image" '
+
+    def env_of_image(self, item: Found) -> List[Tuple[str, str]]:
+        launch = item.launch
+        mounts = launch.value("mounts")
+        if launch.value("image") is None:
+            return []
+        env: List[Tuple[str, str]] = []
+        if mounts is not None and images.MOUNTS.fullmatch(self.values.text(mounts.raw, mounts.at) or shell.unquoted(mounts.raw)):
+            env.append(("APPTAINER_BIND", mounts.raw))
+            self.note(mounts.at, "mounts of the container are told to Apptainer (APPTAINER_BIND); Charliecloud has those of dl.toml(5), image")
+        elif mounts is not None:
+            self.note(mounts.at, f"mounts of the container ({mounts.raw}) are the site's here: dl.toml(5), image")
+        if not self.image_of(launch) and launch.inner and re.search(r"\bpip3?[ \t]+install|\bapt(-get)?[ \t]", self.text[launch.inner[0]:launch.inner[1]]):
+            env.append(("APPTAINER_WRITABLE_TMPFS", "1"))  # what is installed is gone when the learner ends, as with srun
+        return env
+
+    @staticmethod
+    def in_folder_of_image(item: Found) -> str:
+        folder = item.launch.value("workdir")
+        return f"bash -c 'cd \"$0\" && exec \"$@\"' {folder.raw} " if folder is not None and item.launch.value("image") is not None else ""
 
     # ---- here documents
 

@@ -121,8 +121,6 @@ class Kept(Job):
                 self.note(told["folder"].at, f"the working directory {told['folder'].raw} is left out: put cd {told['folder'].raw} in front")
             if "multi_prog" in told:
                 self.note(told["multi_prog"].at, "srun's --multi-prog has no counterpart in dlrun: each learner runs the same command")
-            if "mounts" in told:
-                self.note(told["mounts"].at, f"mounts of the container ({told['mounts'].raw}) are the site's here: dl.toml(5), image")
             if "cpus" in told and self.asked.cpus is None and self.lines and not self.cpus_of_srun([item]):
                 self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
         many_of_node = self.asked.known()["SLURM_NTASKS_PER_NODE"] if self.asked.nodes else None

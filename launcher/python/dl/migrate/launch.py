@@ -165,7 +165,7 @@ def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]
             beside = LAUNCHERS[launcher].script and word != base and word.endswith("bin/" + base) and not word.endswith(".local/bin/" + base)
             folder = os.path.dirname(cursor.raw(ahead) or "") if beside else ""
             return launcher, len(names), f"{folder}/python3" if folder and folder[0] not in "\"'" else ""
-    if re.fullmatch(r"\$\{?\w*torchrun\w*\}?", word, re.I):
+    if re.fullmatch(r"\$\{?\w*torchrun\w*\}?", word, re.I) and len(cursor.held(word).replace("\\\n", " ").split()) < 2:
         return "torchrun", 1, _python_beside(cursor, word)
     if not PYTHON.fullmatch(word):
         return None

@@ -59,14 +59,14 @@ SRUN = _options(
     "mem-per-gpu cpus-per-gpu hint ntasks-per-core ntasks-per-socket ntasks-per-gpu threads-per-core gres-flags "
     "licenses L dependency d comment epilog prolog task-epilog task-prolog threads T network profile acctg-freq bcast-exclude tres-per-task "
     "mincpus het-group signal switches sockets-per-node cores-per-socket begin b deadline core-spec S input i accel-bind "
-    "slurmd-debug open-mode export-file container-workdir container-env cpu-freq cores extra-node-info B delay-boot nice tmp",
+    "slurmd-debug open-mode export-file container-env cpu-freq cores extra-node-info B delay-boot nice tmp",
     "label l unbuffered u no-kill k overlap exact exclusive overcommit O oversubscribe s verbose v quiet Q pty kill-on-bad-exit K "
     "contiguous spread-job use-min-nodes immediate I preserve-env E disable-status X no-allocate Z interactive wait-for-children "
     "container-remount-defaults container-writable container-readonly container-mount-home no-container-mount-home no-container-entrypoint "
     "container-remap-root no-container-remap-root send-libs bcast propagate reboot external-launcher",
     ntasks="total", n="total", nodes="nodes", N="nodes", ntasks_per_node="each", gpus_per_task="gpus_each", gpus_per_node="gpus_per_node",
     gpus="gpus", G="gpus", gres="gres", cpus_per_task="cpus", c="cpus", export="export", output="output", o="output", error="output", e="output",
-    chdir="folder", D="folder", container_image="image", container_name="container", environment="container", container_mounts="mounts", multi_prog="flag:multi_prog",
+    chdir="folder", D="folder", container_image="image", container_name="container", environment="container", container_mounts="mounts", container_workdir="workdir", multi_prog="flag:multi_prog",
     **{name: "noted" for name in "cpu-bind gpu-bind mem-bind distribution m relative r".split()},
     **{name: "job:" + long for long, names in (
         ("partition", "partition p"), ("account", "account A"), ("qos", "qos q"), ("time", "time t"), ("constraint", "constraint C"),

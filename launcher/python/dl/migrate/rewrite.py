@@ -141,7 +141,8 @@ class _Migration(Plain):
             self.others.update({item.at: [] for item in found})
         if not found:
             self.say_which_scripts_start()
-            self.say_which_launchers_stay()
+            if not any("stays with srun" in note.text for note in self.notes):
+                self.say_which_launchers_stay()
             return Result(self.text, 0, "", None, "", self.notes)
         found = self.with_other_branches(found)
         found = self.tasks_in_a_loop(self.one_of_parts(self.without_setup(found)))
@@ -246,8 +247,8 @@ class _Migration(Plain):
             return None
         if self.in_background(command) and launch.launchers[-1:] == ["srun"] and self.serves(launch):
             return None
-        container = launch.value("container") or launch.value("image")
-        if container is not None and not self.image_of(launch):
+        container = launch.value("image") or launch.value("container")
+        if container is not None and not self.image_of(launch) and not self.is_pulled(launch):
             self.note(words[0].start, f"this stays with srun: its container ({container.raw}) is no file, and dlrun --image takes a directory, *.sqsh or *.sif")
             return None
         inner: List[Found] = []
@@ -269,13 +270,6 @@ class _Migration(Plain):
         count = self.count_of(launch) if not inner else max((item.many for item in inner), key=lambda one: one.most or 0)
         item = Found(launch, inner, count, self.in_background(command) or launch.launchers == ["ssh"] and inner[-1].parallel, words[0].start)
         return None if launch.launchers[:1] == ["ssh"] and not self.is_part(item) else item
-
-    def image_of(self, launch: launches.Launch) -> str:
-        """The container's image as a word of the script; empty if it is no file."""
-        image = launch.value("image")
-        name = re.fullmatch(r'"?\$\{?(\w+)\}?"?', image.raw) if image is not None else None
-        value = (self.values.raw(name.group(1), image.at) if name and image else None) or (image.raw if image is not None else "")
-        return image.raw if image is not None and re.search(r"\.(sqsh|sqfs|squashfs|sif)\W*$", value) else ""
 
     def say_which_scripts_start(self) -> None:
         for command in self.commands:
@@ -398,7 +392,7 @@ class _Migration(Plain):
                 self.edits[(holder.words[first].start, holder.end_of(last))] = python.rstrip() if holder.ends_with(last) else python
 
     def dlrun_words(self, item: Found, learners: Count) -> str:
-        words = "".join(f"{name}={value} " for name, value in item.launch.env)
+        words = "".join(f"{name}={value} " for name, value in item.launch.env + self.env_of_image(item))
         last = item.launch.launchers[-1] if item.launch.launchers else ""
         if last in ("srun", "mpirun") and not item.inner and (item.many.most or 2) > 1 and "MASTER_PORT=" not in words:
             holder = item.launch.stack[-1]
@@ -420,11 +414,10 @@ class _Migration(Plain):
             words += f"--restarts {self.restarts} " if self.restarts else ""
         elif item.many.most and item.many != learners:
             words += f"--learners {_text_of(item.many)} "
-        image = self.image_of(item.launch)
-        words += f"--image {image} " if image else ""
+        words += self.image_words(item)
         words += "-- "
         kept = self.kept_for_script(item)
-        own = item.launch.of_node + self.own_gpu(item)
+        own = self.in_folder_of_image(item) + item.launch.of_node + self.own_gpu(item)
         settings = next((one.launch.settings for one in [item] + item.inner if one.launch.settings), "")
         if settings:
             kept.append("$(dlctl migrate --variables-of " + (settings if settings[0] in "\"'" else f'"{settings}"') + ")")

@@ -76,6 +76,24 @@ class ToldToSbatch(support.Case):
             self.assertIn("--dl-learners=", with_files('srun bash -c "source ranks.sh; python torch.py"\n', head + "#SBATCH --nodes=1\n", ranks_sh=ranks).script)
 
 
+class Lightning(support.Case):
+    HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus=8\n#SBATCH --cpus-per-task=16\n"
+    PROGRAM = "import pytorch_lightning as pl\npl.Trainer(strategy=args.strategy, num_nodes=2)\n"
+
+    def test_processes_that_it_starts_on_each_node_are_learners(self):
+        for body in ("srun python train.py --strategy ddp\n", 'P=train.py\nA="--strategy ddp"\nsrun python $P ${A}\n'):
+            result = with_files(body, self.HEAD, train_py=self.PROGRAM)
+            self.assertEqual((result.learners, result.gpus), ("8", 1))
+            self.assertIn("#SBATCH --cpus-per-task=4\n", result.script)
+            self.assertIn("Lightning starts the processes", str(result.notes))
+        # One process for each node is meant, or there is one for each GPU already.
+        for body, program in (("srun python train.py --devices 1 --strategy ddp\n", self.PROGRAM), ("srun python train.py\n", self.PROGRAM),
+                              ("srun python train.py --strategy ddp\n", "import torch\n")):
+            self.assertEqual(with_files(body, self.HEAD, train_py=program).learners, "2")
+        result = with_files("srun python train.py --strategy ddp\n", self.HEAD + "#SBATCH --ntasks-per-node=4\n", train_py=self.PROGRAM)
+        self.assertEqual((result.learners, result.notes), ("8", []))
+
+
 class RanksOfMpi(support.Case):
     SETUP = "from mpi4py import MPI\nimport torch.distributed as dist\ndef setup():\n    comm = MPI.COMM_WORLD\n    dist.init_process_group('nccl', rank=comm.rank)\n"
 
@@ -141,6 +159,12 @@ class Text(support.Case):
     def test_a_variable_named_like_torchrun_with_a_whole_launch(self):
         result = of('TORCHRUN_CMD="\\\ntorchrun --nproc_per_node=2 \\\n  t.py $A"\nsrun bash -c "${TORCHRUN_CMD}"\n', NODE)
         self.assertEqual((result.learners, body_of(result)), ("2", 'TORCHRUN_CMD="\\\npython3 t.py $A"\ndlrun -- bash -c "${TORCHRUN_CMD}"\n'))
+
+    def test_a_variable_that_holds_the_program_in_the_text_of_a_shell(self):
+        for value in ("python go.py --a", "export A=b && cd /d && python -m ours.go"):
+            result = of(f'launch="{value}"\nsrun -n 2 bash -c "\n  cd /d\n  $launch\n"\n', NODE)
+            self.assertEqual((result.learners, body_of(result)), ("2", f'launch="{value}"\ndlrun -- bash -c "\n  cd /d\n  $launch\n"\n'))
+        self.assertEqual(of('show="cat x"\nsrun bash -c "$show"\n', NODE).launches, 0)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensor
 
 
 class Forms(Kept):
+    lightning = False     # learners take the place of processes that Lightning starts
     any_document = False  # nothing else starts a training: a program in a here document may be it, whatever it does
 
     def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:
@@ -222,6 +223,25 @@ class Forms(Kept):
                 self.edits[(word.start, word.start)] = DEEPY
                 self.note(word.start, "deepy.py starts DeepSpeed's launcher; each learner runs the program with the arguments that deepy.py would have given it")
                 return
+
+    # ---- Lightning
+
+    def of_lightning(self, item: Found) -> Found:
+        """srun python with one task for each node, where Lightning itself would start a process for each GPU: dlrun starts them, since in
+        a learner Lightning starts none."""
+        launch, gpus = item.launch, self.asked.gpus or 0
+        if launch.launchers != ["srun"] or item.inner or not launches.PYTHON.fullmatch(launch.program) or item.many.least != item.many.most or \
+                item.many.most != (self.asked.nodes or 1) or gpus <= item.many.most or gpus % item.many.most:
+            return item
+        words = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.cursor.seen + launch.stack for word in holder.words]
+        program = next((value for value in map(launch.cursor.held, words) if value.endswith(".py")), "")
+        told = " ".join([launch.cursor.held(word) for word in words] + [self.content_of(program) or ""])
+        if not re.search(r"^[ \t]*(import|from)[ \t]+(pytorch_lightning|lightning)\b", self.content_of(program) or "", re.M) or \
+                not re.search(r"\b(ddp|fsdp|deepspeed)", told, re.I) or re.search(r"\b(devices|gpus)[= ]+[\"']?1\b", told):
+            return item
+        self.lightning = True
+        self.note(item.at, f"Lightning starts the processes of a node's GPUs itself here; now dlrun starts {gpus} learners, one for each GPU")
+        return item._replace(many=Count(gpus, gpus))
 
     # ---- GPUs
 

@@ -7,19 +7,22 @@ from typing import List, Optional
 from . import launch as launches, shell
 from .counts import Count, Found
 from .forms import Forms
-from .words import Cursor
+from .words import DEPTH, Cursor
 
 # A program that may train if its first argument is "train".
 NO_TOOL = r"(?!(?:cd|source|pushd|set|unset|read|wait|exit|return|sed|awk|grep|sort|cut|zip|make|sh|bash)$)[\w/][\w./-]*"
 
 
 class Plain(Forms):
-    @staticmethod
-    def trains(code: str) -> bool:
+    def trains(self, code: str, depth: int = 0) -> bool:
         """Whether the text of a shell may start a training, rather than say, copy or remove something."""
         for command in shell.commands(code, 0, len(code)):
             words = [code[word.start:word.end] for word in command.words if not word.redirect and code[word.start:word.end] not in shell.RESERVED]
             words = [word for word in words if not re.match(r"[A-Za-z_]\w*=", word)]
+            first = re.fullmatch(r"\$\{?(\w+)\}?", words[0]) if words else None
+            held = [self.text[one.value[0]:one.value[1]] for one in self.assigned if first and one.name == first.group(1)]
+            if held and depth < DEPTH and self.trains(held[-1], depth + 1):
+                return True
             quiet = bool(words) and (launches.is_utility(words[0]) or words[0] in ("cd", "source", ".", "export", "set", "unset", "["))
             if words and not quiet and re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", " ".join(words) + " ", re.I):
                 return True

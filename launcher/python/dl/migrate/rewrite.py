@@ -146,10 +146,11 @@ class _Migration(Plain):
             return Result(self.text, 0, "", None, "", self.notes)
         found = self.with_other_branches(found)
         found = self.tasks_in_a_loop(self.one_of_parts(self.without_setup(found)))
+        found = [self.of_lightning(item) for item in found]
         learners = self.learners_of(found)
         # With such a launcher, a task's CPUs are shared by the processes that it starts. mpirun's processes are Slurm's
         # tasks.
-        self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers)
+        self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers) or self.lightning
         # What the batch script itself starts, without srun, has the CPUs of all tasks: -n 16 means 16 CPUs.
         self.tasks_are_cpus = (self.asked.nodes or 1) == 1 and not any(item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"], ["horovodrun"]) or
                                                                       item.inner and item.launch.launchers[:1] == ["srun"] for item in found)

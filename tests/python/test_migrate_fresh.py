@@ -60,6 +60,19 @@ class OneNode(support.Case):
             self.assertEqual((result.learners, result.gpus, result.notes), ("6", 1, []))
 
 
+class Servers(support.Case):
+    def test_one_that_has_gpus_of_the_job_beside_the_training(self):
+        head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gpus=4\n"
+        for serve in ("CUDA_VISIBLE_DEVICES=0 apptainer exec i.sif trl vllm-serve --model m &", 'srun -N1 -n1 -w $V bash -lc "source a; trl vllm-serve --model m" &', "python -m sglang.launch_server &"):
+            script = serve + "\nCUDA_VISIBLE_DEVICES=1,2 torchrun --nproc_per_node=2 t.py\n"
+            result = of(script, head)
+            self.assertEqual((result.launches, result.script), (0, head + script))
+            self.assertEqual([note.line for note in result.notes if "this server runs on GPUs of the job" in note.text], [4])
+        # All GPUs train, or what runs beside the training needs none.
+        for before in ("vllm serve m &\ntorchrun --nproc_per_node=4 t.py\n", "tensorboard --logdir vllm/logs &\ntorchrun --nproc_per_node=2 t.py\n"):
+            self.assertEqual(of(before, head).launches, 1)
+
+
 class ToldToSbatch(support.Case):
     """The lines ask for something of each task or node, and the command line of sbatch for how many there are."""
 

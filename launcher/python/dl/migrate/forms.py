@@ -24,6 +24,8 @@ DEEPY = ("-c 'import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv
 
 SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?|serve[-_]\w+(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
 
+GPU_SERVERS = r"\b(vllm(?![\w.]*/)|sglang|lmdeploy|tritonserver|text-generation-launcher)\b"
+
 
 class Forms(Kept):
     lightning = False     # learners take the place of processes that Lightning starts
@@ -53,6 +55,15 @@ class Forms(Kept):
                     continue
                 return True
         return False
+
+    def server_beside(self, learners: Count) -> Optional[int]:
+        """Where a server of a model begins that runs in the background on GPUs of the job which the training leaves to it."""
+        if not self.asked.gpus or (learners.most or 0) >= self.asked.gpus:
+            return None
+        for command in self.commands:
+            if command.words and self.in_background(command) and re.search(GPU_SERVERS, self.text[command.words[0].start:command.words[-1].end]):
+                return command.words[0].start
+        return None
 
     def serves(self, launch: launches.Launch) -> bool:
         """Whether the command runs beside the training, like a server. It then stays with srun."""

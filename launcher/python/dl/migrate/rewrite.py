@@ -148,6 +148,11 @@ class _Migration(Plain):
         found = self.tasks_in_a_loop(self.one_of_parts(self.without_setup(found)))
         found = [self.of_lightning(item) for item in found]
         learners = self.learners_of(found)
+        server = self.server_beside(learners)
+        if server is not None:
+            self.note(server, "this server runs on GPUs of the job beside the training; dlrun would give these to learners, so the script is left as it is: "
+                      "to use dlrun, start the server in a job of its own")
+            return Result(self.text, 0, "", None, "", self.notes)
         # With such a launcher, a task's CPUs are shared by the processes that it starts. mpirun's processes are Slurm's
         # tasks.
         self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers) or self.lightning

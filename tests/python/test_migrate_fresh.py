@@ -60,6 +60,26 @@ class OneNode(support.Case):
             self.assertEqual((result.learners, result.gpus, result.notes), ("6", 1, []))
 
 
+class Gpus(support.Case):
+    def test_gpus_of_several_types(self):
+        head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=5\n#SBATCH --gres=gpu:a40-48:4,gpu:3090:1,tmpfs:1\n"
+        result = of("srun python torch.py\n", head)
+        self.assertEqual((result.learners, result.gpus), ("5", 1))
+        self.assertIn("#SBATCH --dl-framework=pytorch --dl-learners=5 --dl-gpus=1\n#SBATCH --gres=tmpfs:1\n", result.script)
+        self.assertIn("GPUs of several types (3090, a40-48)", str(result.notes))
+
+    def test_a_branch_with_one_process_for_all_gpus(self):
+        body = 'if [ "$1" = ddp ]; then\n  torchrun --nproc_per_node=2 main.py\nelse\n  python main.py\nfi\n'
+        for program, expected in (("from torch.nn import DataParallel as DP\n", "dlrun --learners 1 --gpus 2 -- python main.py"), ("m = nn.DataParallel(m)\n", "dlrun --learners 1 --gpus 2 -- python main.py"),
+                                  ("m = nn.parallel.DistributedDataParallel(m)\n", "dlrun --learners 1 -- python main.py")):
+            result = with_files(body, main_py="import torch.nn as nn\n" + program)
+            self.assertEqual((result.learners, body_of(result).splitlines()[3].strip()), ("2", expected))
+
+    def test_a_batch_script_that_is_written_in_pieces(self):
+        result = of('S=$(mktemp)\ncat > $S <<A\n#!/bin/bash\n#SBATCH --gres=gpu:2\nA\ncat >> $S <<A\ntorchrun --nproc_per_node=2 t.py\nA\nsbatch $S\n', "#!/bin/bash\n")
+        self.assertEqual((result.launches, "written in several pieces" in str(result.notes)), (0, True))
+
+
 class Servers(support.Case):
     def test_one_that_has_gpus_of_the_job_beside_the_training(self):
         head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gpus=4\n"

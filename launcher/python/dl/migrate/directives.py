@@ -97,9 +97,12 @@ class Asked:
         self.tasks = _int(given.get("ntasks", ""))
         self.cpus = _int(given.get("cpus-per-task", ""))
         self.gpu_type, self.gpus_per_node = _gpus(given.get("gpus-per-node", ""))
-        for item in given.get("gres", "").split(","):
-            if item.split(":")[0].split("=")[0] in ("gpu", "dcu", "mlu", "npu"):
-                self.gpu_type, self.gpus_per_node = _gpus(re.sub(r"^\w+[:=]?", "", item) or "1")
+        kinds = [_gpus(re.sub(r"^\w+[:=]?", "", item) or "1") for item in given.get("gres", "").split(",") if item.split(":")[0].split("=")[0] in ("gpu", "dcu", "mlu", "npu")]
+        self.gpu_types = sorted({kind for kind, _ in kinds})
+        if kinds:
+            self.gpu_type, self.gpus_per_node = kinds[0]
+        if len(self.gpu_types) > 1:  # gpu:a40:4,gpu:t4:1
+            self.gpu_type, self.gpus_per_node = "", sum(number or 0 for _, number in kinds)
         kind, self.gpus = _gpus(given.get("gpus", ""))
         self.gpu_type = self.gpu_type or kind
         kind, self.gpus_per_task = _gpus(given.get("gpus-per-task", ""))
@@ -138,7 +141,7 @@ def _int(text: str) -> Optional[int]:
 
 def _gpus(text: str) -> Tuple[str, Optional[int]]:
     """The type and the number in "4", "a100:4" or "a100=4"."""
-    match = re.fullmatch(r"(?:([\w.+-]*[A-Za-z][\w.+-]*)[:=])?(\d+)(?:\(.*\))?", text)
+    match = re.fullmatch(r"(?:([\w.+-]+)[:=])?(\d+)(?:\(.*\))?", text)
     if match:
         return match.group(1) or "", int(match.group(2))
     return (text, 1) if re.fullmatch(r"[A-Za-z][\w.+-]*", text) else ("", None)

@@ -280,6 +280,16 @@ class Forms(Kept):
     def tasks_of_a_node(self) -> Optional[int]:
         return self.asked.known()["SLURM_NTASKS_PER_NODE"] if self.asked.nodes else None
 
+    def gpus_of_one_process(self, item: Found) -> str:
+        """The option for the GPUs of a branch that starts one process without a launcher, if this uses all by itself (DataParallel)."""
+        if item.launch.launchers or self.asked.nodes not in (None, 1) or (self.asked.gpus or 1) < 2:
+            return ""
+        words = [shell.unquoted(self.text[word.start:word.end]) for word in item.launch.cursor.top.words]
+        program = next((word for word in words if word.endswith(".py")), "")
+        content = self.content_of(program) or ""
+        uses = any(re.search(r"(?<!Distributed)DataParallel(?:\(| as )", text) for text in [content] + (self.beside(program, content) if program else []))
+        return f"--gpus {self.asked.gpus} " if uses else ""
+
     def drop_visible(self, item: Found) -> None:
         """CUDA_VISIBLE_DEVICES=0,1 in front of a launch: dlrun takes GPUs of the job that are free."""
         words = item.launch.cursor.top.words

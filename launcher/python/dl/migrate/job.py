@@ -48,6 +48,8 @@ class Job(Nodes):
 
     def gpus_of(self, found: List[Found], learners: Count) -> Optional[int]:
         total = self.asked.gpus
+        if len(self.asked.gpu_types) > 1:
+            self.note(0, f"GPUs of several types ({', '.join(self.asked.gpu_types)}) cannot be asked for here: the learners get GPUs of any type")
         for item in found:
             told = item.launch.told[0] if item.launch.told else {}
             nodes = self.number(told.get("nodes")) or self.nodes_of_tasks(told)

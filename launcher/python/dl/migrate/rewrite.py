@@ -104,6 +104,8 @@ def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[
             continue
         edits[(start, end)] = new
     if not results:
+        notes += [Note(text.count("\n", 0, start), "the batch script that is written here is not understood as a launch: if it is written in several pieces, translate what comes "
+                       "out of it") for start, _, _ in documents[:1] if not notes]
         return Result(text, 0, "", None, "", notes)
     first = results[0]
     return Result(shell.applied(text, edits), sum(one.launches for one in results), first.learners, first.gpus, first.framework, sorted(set(notes)))
@@ -419,7 +421,7 @@ class _Migration(Plain):
             words += f"--gpus {item.many.gpus} " if item.many.gpus > 1 else ""
             words += f"--restarts {self.restarts} " if self.restarts else ""
         elif item.many.most and item.many != learners:
-            words += f"--learners {_text_of(item.many)} "
+            words += f"--learners {_text_of(item.many)} " + self.gpus_of_one_process(item)
         words += self.image_words(item)
         words += "-- "
         kept = self.kept_for_script(item)

@@ -50,8 +50,10 @@ setup() {
   local folder
   folder=$("$top_srcdir/packaging/install-frameworks" --path)
   [ -e "$folder/complete" ] || skip "there are no current frameworks in $folder (packaging/install-frameworks)"
-  mkdir tree
+  mkdir -p tree/checkpoint
   cp -r "$top_srcdir"/{frameworks,packaging,tests} tree/
+  # The example looks for the Python package there: a build folder outside the source tree, as that of distcheck, tells dlrun of none.
+  cp -r "$top_srcdir/checkpoint/python" tree/checkpoint/
   chmod -R u+w tree
   rm tree/frameworks/*/packages.python
   cp -r "$top_srcdir/frameworks/lightgbm" tree/frameworks/copied

@@ -26,6 +26,7 @@ constexpr size_t kMaxFileBytes = size_t{1024} * 1024;
 // bounds the depth of dotted keys, because slurmctld's threads have small stacks
 constexpr size_t kMaxLineBytes = 2048;
 constexpr size_t kMaxFolders = 16;
+constexpr uint64_t kLeastGpuMemory = uint64_t{1} << 20, kMostGpuMemory = uint64_t{1} << 50;
 constexpr int kMaxCpus = 65000;                        // Slurm counts them in 16 bits
 constexpr std::chrono::seconds kMaxSignalLead{65000};  // Slurm counts the warning time in 16 bits, too
 constexpr std::chrono::seconds kMaxHangTimeout = std::chrono::hours(24 * 365);
@@ -243,6 +244,12 @@ constexpr std::array kKeys{
     Key{"quota", "cpu_partitions",
         [](const Node& n, Name, SiteConfig* c) {
           return set_names(n, "partitions", kMaxOperators, &c->quota.cpu_partitions);
+        }},
+    Key{"quota", "max_cpus_per_gpu",
+        [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxCpus, &c->quota.max_cpus_per_gpu); }},
+    Key{"quota", "max_memory_per_gpu",
+        [](const Node& n, Name, SiteConfig* c) {
+          return set_bytes(n, kLeastGpuMemory, kMostGpuMemory, &c->quota.max_memory_per_gpu);
         }},
     Key{"quota.type_weights", "*",
         [](const Node& n, Name type, SiteConfig* c) -> Status {

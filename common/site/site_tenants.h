@@ -68,6 +68,9 @@ struct SiteQuota {
   std::vector<std::string> operators;  // users besides root and SlurmUser who may change jobs; names or uids
   std::vector<std::string> cpu_partitions;     // partitions without GPUs: exclusive jobs there hold no GPUs
   std::map<std::string, double> type_weights;  // weight of a GPU-second in the fair share by type; default 1
+  // The most that a job with GPUs may ask for, for each of its GPUs; 0: no limit.
+  int max_cpus_per_gpu = 0;
+  uint64_t max_memory_per_gpu = 0;  // bytes
 };
 
 // The index of the tenant with this account, compared without regard to case; -1 if there is none.

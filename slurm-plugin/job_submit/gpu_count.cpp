@@ -120,14 +120,6 @@ Result<NodeRange> nodes_of(const Submission& given, const std::string& what) {
   return nodes;
 }
 
-int64_t largest_node(const SiteConfig& site, const std::string& type) {
-  const auto typed = site.gpus_per_node_by_type.find(type);
-  if (typed != site.gpus_per_node_by_type.end()) return typed->second;
-  int64_t largest = site.gpus_per_node;
-  for (const auto& [name, gpus] : site.gpus_per_node_by_type) largest = std::max<int64_t>(largest, gpus);
-  return largest;
-}
-
 bool without_gpus(const std::string& partitions, const SiteConfig& site) {
   if (partitions.empty()) return false;
   for (const std::string& partition : split(partitions, ','))
@@ -284,6 +276,23 @@ class Counter {
 
 Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site, const GpuRule& rule) {
   return Counter(given, site, rule).count();
+}
+
+int64_t largest_node(const SiteConfig& site, const std::string& type) {
+  const auto typed = site.gpus_per_node_by_type.find(type);
+  if (typed != site.gpus_per_node_by_type.end()) return typed->second;
+  int64_t largest = site.gpus_per_node;
+  for (const auto& [name, gpus] : site.gpus_per_node_by_type) largest = std::max<int64_t>(largest, gpus);
+  return largest;
+}
+
+std::optional<int64_t> count_of_gpu(const std::string& tres) {
+  for (const std::string& field : split(tres, ',')) {
+    const Gres gres = read_gres(trim(field));
+    if (!same(gres.name, "gpu") || !gres.count) continue;
+    if (const auto count = parse_int(std::string_view(*gres.count).substr(1), 0, kMaxCount)) return *count;
+  }
+  return std::nullopt;
 }
 
 bool asks_for_gpus(const std::string& tres) {

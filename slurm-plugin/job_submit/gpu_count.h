@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -36,6 +37,12 @@ struct GpuRule {
 // kInvalid: the request cannot be parsed. kConflict: it asks for GPUs of several types, or Slurm would choose their
 // number. kUnsupported: it asks for parts of GPUs.
 Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site, const GpuRule& rule);
+
+// The most GPUs that a node has, of this type or, if it is empty, of any; 0: dl.toml does not say.
+int64_t largest_node(const SiteConfig& site, const std::string& type);
+
+// What a list of GRES gives each GPU: "gres:gpu:4" -> 4, of CPUs or of MiB. None if it does not name GPUs.
+std::optional<int64_t> count_of_gpu(const std::string& tres);
 
 // True if a list of GRES in Slurm's form ("gres:gpu:a100:2,gres/lustre:1") asks for GPUs.
 bool asks_for_gpus(const std::string& tres);

@@ -13,6 +13,7 @@
 
 #include "common/base/guard.h"
 #include "common/base/parse.h"
+#include "slurm-plugin/job_submit/gpu_share.h"
 #include "slurm-plugin/job_submit/job_description.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
 #include "slurm-plugin/job_submit/node_lines_cache.h"
@@ -109,8 +110,9 @@ Result<Charged> charge(const JobRequest& request, const Site& site, const job_de
     tenant = find_tenant(site.config.tenants, given.account);
     if (!request.empty()) DL_TRY(shape_it());
   }
-  const auto rule = [&]() {
+  const auto rule = [&]() -> Result<Ruling> {
     const Submission whole = charged.shape ? with_shape(given, *charged.shape) : given;
+    DL_TRY(check_share(whole, gpus, site.config));
     const bool allowed = tenant < 0 || site.allows(static_cast<size_t>(tenant), job.user_id);
     // If slurmdbd knows the user, `dlctl quota sync` has given him his limits in Slurm.
     const bool limits = !default_account(job.user_id).empty();

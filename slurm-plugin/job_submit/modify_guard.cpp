@@ -49,6 +49,8 @@ Status check_charge(const SiteConfig& site, const Change& change) {
                       {change.tasks, "number of tasks"},
                       {change.gpus, "GPUs"},
                       {change.exclusive, "use of whole nodes"},
+                      {site.quota.max_cpus_per_gpu > 0 && change.cpus, "number of CPUs"},
+                      {site.quota.max_memory_per_gpu > 0 && change.memory, "memory"},
                       {site.tiers_locked && !change.qos.empty(), "QOS"},
                       {site.tiers_locked && !change.partition.empty(), "partition"}};
   for (const Row& row : rows)

@@ -20,6 +20,8 @@ struct Change {
   bool nodes = false;
   bool tasks = false;
   bool gpus = false;
+  bool cpus = false;
+  bool memory = false;
   bool exclusive = false;          // whole nodes
   std::optional<int64_t> begin_s;  // the begin time, in seconds since 1970
 };
@@ -29,7 +31,7 @@ struct Change {
 //     otherwise leave the one in which it can be preempted. [tiers] locked = false allows these changes, for sites
 //     that use tiers like other partitions.
 //   - with tenants, everything that decides or records a job's charge: licences, account, admin_comment, the job's
-//     size.
+//     size; its CPUs and memory if [quota] limits these (gpu_share.h).
 // The rules are the same for all jobs, because only slurmctld can see the record of the job that is to be changed.
 Status check_change(const SiteConfig& site, const Change& change);
 

@@ -351,6 +351,9 @@ Submission with_shape(Submission given, const Shape& shape) {
   if (shape.max_nodes) given.max_nodes = *shape.max_nodes;
   if (shape.exact_tasks_on_node) given.tasks_per_node = *shape.exact_tasks_on_node;
   if (shape.cpus_per_task) given.cpus_per_task = *shape.cpus_per_task;
+  if (shape.cpus_per_node)
+    given.cpus_per_node = std::max<int64_t>(given.cpus_per_node.value_or(0), *shape.cpus_per_node);
+  if (shape.min_cpus) given.min_cpus = *shape.min_cpus;
   given.placement = shape.placement;
   given.fewest_nodes = shape.fewest_nodes;
   const auto add = [&](std::string* field, int count) {

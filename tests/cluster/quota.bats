@@ -162,6 +162,44 @@ END
   user_submit -H -A nlp --gpus=1 --wrap true
 }
 
+@test "where the site limits what a job takes beside its GPUs, no job leaves a node's other GPUs without CPUs or memory" {
+  cp "$DL_SANDBOX_DIR/etc/dl.toml" good.toml
+  sed -i 's/^\[quota\]$/&\nmax_cpus_per_gpu = 2\nmax_memory_per_gpu = "64MiB"/' "$DL_SANDBOX_DIR/etc/dl.toml"
+  sleep 1.1 # slurmctld looks at the file once a second
+  while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086  # several options
+    run user_submit -A vision $options --wrap true
+    [ "$status" -ne 0 ] || { echo "taken: $options"; false; }
+    assert_contains "$output" "$message"
+  done <<'END'
+--gpus=1 -c 3|dl: the job asks for 3 CPUs with 1 GPU on 1 node, and would leave other GPUs there without; allowed: 2 CPUs for each GPU
+--gpus=1 -n 4 -N 1|the job asks for 4 CPUs with 1 GPU
+--gpus=1 --mincpus=4|the job asks for 4 CPUs with 1 GPU
+--gpus=1 --cpus-per-gpu=3|the job asks for 3 CPUs with 1 GPU
+--dl-learners=1 --dl-gpus=1 -c 4|the job asks for 4 CPUs with 1 GPU
+--gpus=1 --mem=0|the job asks for all memory of its nodes with 1 GPU on 1 node
+--gpus=1 --mem-per-cpu=0|the job asks for all memory of its nodes with 1 GPU on 1 node
+--gpus=1 --mem=65M|the job asks for 65.0 MiB of memory with 1 GPU
+--gpus=1 -c 2 --mem-per-cpu=33M|the job asks for 66.0 MiB of memory with 1 GPU
+--gpus=1 --mem-per-gpu=65M|allowed: 64.0 MiB for each GPU
+END
+  whole=$(user_submit -H -A vision --gres=gpu:a100:2 -c 4 --mem=0 --wrap true)
+  for change in NumCPUs=4 MinCPUsNode=4 MinMemoryNode=0 MinMemoryCPU=500; do
+    run as_user "$(some_user)" scontrol update JobId="$whole" "$change"
+    [ "$status" -ne 0 ] || { echo "taken: $change"; false; }
+  done
+  on_login scancel "$whole"
+  # Six jobs that take all that they may: four nodes of two GPUs and four CPUs have room for all of them.
+  jobs=()
+  for tenant in vision vision vision vision nlp nlp; do
+    jobs+=("$(user_submit -A "$tenant" --gpus=1 -c 2 --mem=64M --wrap 'sleep 60')")
+  done
+  for job in "${jobs[@]}"; do wait_state "$job" RUNNING 20; done
+  on_login scancel "${jobs[@]}"
+  cp good.toml "$DL_SANDBOX_DIR/etc/dl.toml"
+  sleep 1.1 # as above
+}
+
 nlp_owns() {
   local counts
   counts=$(on_login "$stage/bin/dlctl" quota --json | jq -c '.tenants[] | select(.tenant == "nlp") | [.quota, .own]') && [ "$counts" = "[2,$1]" ]

@@ -194,6 +194,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[quota]\nmost_restart = -1", "dl.toml:2: quota.most_restart: -1", "0s"},
         BadConfig{"[quota]\npatience = -1", "dl.toml:2: quota.patience: -1", "0s"},
         BadConfig{"[quota]\nrequire_pausable = \"yes\"", "dl.toml:2: quota.require_pausable: 'yes'", "true, false"},
+        BadConfig{"[quota]\nmax_cpus_per_gpu = -1", "dl.toml:2: quota.max_cpus_per_gpu: -1", "0"},
+        BadConfig{"[quota]\nmax_memory_per_gpu = 5", "dl.toml:2: quota.max_memory_per_gpu: 5", "0 for no limit"},
         BadConfig{"[quota]\noperators = \"root\"", "dl.toml:2: quota.operators: 'root'", "array"},
         BadConfig{"[quota]\noperators = [\"a b\"]", "dl.toml:2: quota.operators: 'a b'", "names of users"},
         BadConfig{"[quota]\ncpu_partitions = []", "dl.toml:2: quota.cpu_partitions: an array", "names of partitions"},
@@ -286,6 +288,8 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
     require_pausable = true
     operators = ["dlpolicy", "4711"]
     cpu_partitions = ["cpu"]
+    max_cpus_per_gpu = 16
+    max_memory_per_gpu = "64GiB"
     type_weights = { h100 = 2.5, a100 = 1 }
     [tenants.vision]
     quota = { any = 4, a100 = 8 }
@@ -323,6 +327,8 @@ TEST(SiteConfig, reads_tenants_by_name_and_what_quotas_mean) {
   EXPECT_TRUE(got->quota.require_pausable);
   EXPECT_EQ(got->quota.operators, (std::vector<std::string>{"dlpolicy", "4711"}));
   EXPECT_EQ(got->quota.cpu_partitions, (std::vector<std::string>{"cpu"}));
+  EXPECT_EQ(got->quota.max_cpus_per_gpu, 16);
+  EXPECT_EQ(got->quota.max_memory_per_gpu, uint64_t{64} << 30);
   EXPECT_EQ(got->quota.type_weights.at("h100"), 2.5);
   EXPECT_EQ(got->quota.type_weights.at("a100"), 1);
   ASSERT_EQ(got->tenants.size(), 2U);

@@ -85,6 +85,7 @@ class ClaimService {
   bool take_together(bool may_change_types);
   std::optional<bool> take_together(const std::vector<Taken>& claims, const SoFar& before);
   bool quotas_hold(const std::vector<Taken>& claims, const std::vector<int>& types);
+  bool may_share(const std::vector<Taken>& claims) const;
   SoFar before_all(const std::set<int>& claimants) const;
   void take_up_all(const std::vector<Taken>& claims, const SoFar& before);
   void settle(const Taken& claim);
@@ -93,9 +94,9 @@ class ClaimService {
   void take_up(int index, int keeps);
 
   // take_within.cpp
-  void take_within_tenants();
+  bool take_within_tenants();
   bool takes_from_alone(const Taken& claim, int tenant) const;
-  void take_within(int tenant, std::vector<Taken> claims, const JointSteps& most, SoFar* before);
+  bool take_within(int tenant, std::vector<Taken> claims, const JointSteps& most, SoFar* before);
   bool quotas_hold_in_turns(const std::vector<Taken>& claims, const std::vector<Taken>& found, const SoFar& before);
 
   // take_in_turns.cpp; QuotasInTurns: quotas_in_turns.h

@@ -92,7 +92,8 @@ void ClaimService::serve() {
         head_waits[job.tenant] = 1;
     }
     if (!take_together(pass < kMostPasses)) {
-      take_within_tenants();
+      // What these leave over may spare others' victims.
+      if (take_within_tenants()) take_together(false);
       if (pass == kMostPasses || !take_in_turns()) break;
     }
     // Quotas have room where they had none, and other borrowers are left.

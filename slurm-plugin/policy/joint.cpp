@@ -294,7 +294,7 @@ std::optional<std::vector<Taken>> take_jointly(const ClusterState& state, const 
                                                const std::vector<int>& candidates, const SoFar& before,
                                                const JointSteps& most, const AllowedTypes& allowed) {
   const VictimSet one_by_one = all_victims(state, claims, before);
-  if (claims.size() < 2 || one_by_one.victims.empty()) return std::nullopt;
+  if (one_by_one.victims.empty()) return std::nullopt;
   std::stable_sort(claims.begin(), claims.end(), [&](const Taken& a, const Taken& b) {
     return state.jobs[a.job].gpus_per_learner > state.jobs[b.job].gpus_per_learner;
   });

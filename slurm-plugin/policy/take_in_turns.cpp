@@ -11,8 +11,11 @@ namespace dl::policy {
 
 // True if other victims were found, at a lesser loss.
 bool ClaimService::take_in_turns() {
-  const auto within = [](const Taken& claim) { return claim.within; };
-  if (taken_.size() > kMostInTurns || std::none_of(taken_.begin(), taken_.end(), within)) return false;
+  // A guaranteed one that the quota holds may not be, once another claim has come before it.
+  const auto may_take_within = [&](const Taken& claim) {
+    return claim.within || (taken_.size() > 1 && round_.is_guaranteed(claim.job));
+  };
+  if (taken_.size() > kMostInTurns || std::none_of(taken_.begin(), taken_.end(), may_take_within)) return false;
   std::vector<Taken> claims = taken_;
   std::set<int> claimants;
   for (Taken& claim : claims) {

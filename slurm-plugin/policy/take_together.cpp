@@ -25,7 +25,7 @@ bool ClaimService::take_together(bool may_change_types) {
     claims.push_back(claim);
     claimants.insert(claim.job);
   }
-  if (claims.size() < 2) return false;
+  if (claims.empty()) return false;
   const SoFar before = before_all(claimants);
   bool several = false;
   for (Taken& claim : claims) {
@@ -48,7 +48,7 @@ bool ClaimService::take_together(bool may_change_types) {
 
 // Whether one of them gets another type; nothing if they all stay as they are.
 std::optional<bool> ClaimService::take_together(const std::vector<Taken>& claims, const SoFar& before) {
-  if (claims.size() < 2) return std::nullopt;
+  if (!may_share(claims)) return std::nullopt;
   const bool one_type =
       std::all_of(claims.begin(), claims.end(), [&](const Taken& claim) { return claim.types.size() < 2; });
   std::vector<int> candidates;
@@ -78,6 +78,15 @@ std::optional<bool> ClaimService::take_together(const std::vector<Taken>& claims
   }
   tell(*found, starts);
   return changed;
+}
+
+// Several claims may share victims. One alone may do without its own where another's leave GPUs over.
+bool ClaimService::may_share(const std::vector<Taken>& claims) const {
+  if (claims.size() != 1) return !claims.empty();
+  const Taken& one = claims.front();
+  return !one.set.victims.empty() && std::any_of(taken_.begin(), taken_.end(), [&](const Taken& other) {
+    return other.job != one.job && other.type == one.type && !other.set.victims.empty();
+  });
 }
 
 // What was asked of jobs without these claims.

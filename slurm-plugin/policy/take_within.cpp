@@ -11,8 +11,8 @@
 
 namespace dl::policy {
 
-// What other claims take stays as it is.
-void ClaimService::take_within_tenants() {
+// What other claims take stays as it is. True if a tenant's claims got others.
+bool ClaimService::take_within_tenants() {
   std::map<std::pair<int, int>, std::vector<Taken>> groups;  // by tenant and type
   for (const Taken& claim : taken_) {
     const int tenant = round_.state.jobs[claim.job].tenant;
@@ -20,20 +20,22 @@ void ClaimService::take_within_tenants() {
   }
   std::set<int> claimants;
   for (auto group = groups.begin(); group != groups.end();) {
-    if (group->second.size() < 2) {
+    if (!may_share(group->second)) {
       group = groups.erase(group);
       continue;
     }
     for (const Taken& claim : group->second) claimants.insert(claim.job);
     ++group;
   }
-  if (groups.empty()) return;
+  if (groups.empty()) return false;
   // No job is a victim of two of these groups.
   SoFar before = before_all(claimants);
   JointSteps each;
   each.budget = round_.state.search_budget / static_cast<int>(groups.size());
   each.packing /= static_cast<int>(groups.size());
-  for (const auto& [key, claims] : groups) take_within(key.first, claims, each, &before);
+  bool changed = false;
+  for (const auto& [key, claims] : groups) changed = take_within(key.first, claims, each, &before) || changed;
+  return changed;
 }
 
 // Victims that are planned for other claims, too, were chosen beside theirs; those on other types, for the quota.
@@ -44,7 +46,7 @@ bool ClaimService::takes_from_alone(const Taken& claim, int tenant) const {
   });
 }
 
-void ClaimService::take_within(int tenant, std::vector<Taken> claims, const JointSteps& most, SoFar* before) {
+bool ClaimService::take_within(int tenant, std::vector<Taken> claims, const JointSteps& most, SoFar* before) {
   std::vector<int> candidates;
   for (const int other : round_.own_tenant.may_yield(tenant)) {
     const Job& job = round_.state.jobs[other];
@@ -58,10 +60,11 @@ void ClaimService::take_within(int tenant, std::vector<Taken> claims, const Join
   auto found = take_jointly(round_.state, space_, claims, candidates, *before, most,
                             [](const std::vector<Taken>&, const std::vector<int>&) { return true; });
   for (size_t i = 0; i < candidates.size(); ++i) before->own[candidates[i]] = had[i];
-  if (!found || !quotas_hold_in_turns(claims, *found, *before)) return;
+  if (!found || !quotas_hold_in_turns(claims, *found, *before)) return false;
   // They start with the next decision, when others of the tenant can be charged as borrowed for them.
   for (Taken& claim : *found) claim.now = false;
   put_in_place(claims, &*found, *before);
+  return true;
 }
 
 // Each beside those found before it, once its victims have gone.

@@ -136,6 +136,61 @@ TEST(PolicyMany, no_job_of_a_tenant_that_yields_to_its_guaranteed_claims_can_be_
   EXPECT_LE(most_times_the_least(Whose::kOwn), 2);  // as measured: 1.83
 }
 
+// Claims of another tenant and on GPUs of another type, so many that nothing is tried in all orders (in_turns.h).
+void add_others(ClusterState* state) {
+  const int tenant = static_cast<int>(state->tenants.size());
+  const int node = static_cast<int>(state->nodes.size());
+  state->types.push_back("k80");
+  state->nodes.push_back(state->nodes.front());
+  state->nodes.back().name = "k";
+  state->nodes.back().type = 1;
+  state->nodes.back().gpus = 8;
+  add_tenant(state, "other", 0).quota.by_type = {0, 8};
+  add_tenant(state, "guest", 0);
+  for (int i = 0; i < 8; ++i) add_running(state, tenant + 1, {{node, 1}}, Charge::kBorrowed).type = 1;
+  for (int i = 0; i < 8; ++i) add_job(state, tenant, 1).type = 1;
+}
+
+// Of the jobs before those of add_others().
+std::map<int, int> asked_of_first(const ClusterState& state, int count) {
+  std::map<int, int> asked = asked_of(decide(state));
+  asked.erase(asked.lower_bound(count), asked.end());
+  return asked;
+}
+
+// The older claim fits the quota and would take back from b. The younger one takes a job of its own tenant whose GPUs
+// are enough for both.
+TEST(PolicyMany, what_a_guaranteed_claim_takes_from_its_tenant_spares_the_borrower_of_an_older_one) {
+  ClusterState state = cluster(2, 8);
+  state.nodes[1].gpus = 4;
+  add_tenant(&state, "a", 11);
+  add_tenant(&state, "b", 0);
+  add_running(&state, 0, {{0, 8}}, Charge::kOwn);
+  add_running(&state, 1, {{1, 4}}, Charge::kBorrowed);
+  add_others(&state);
+  Job& older = add_job(&state, 0, 3);
+  older.tier = Tier::kGuaranteed;
+  older.submit_s -= 100;
+  add_job(&state, 0, 2).tier = Tier::kGuaranteed;
+  EXPECT_EQ(asked_of_first(state, 2), (std::map<int, int>{{0, 0}}));
+}
+
+// b's claim takes back from c more than it needs: the guaranteed one of a can do with one job of a fewer.
+TEST(PolicyMany, what_another_claim_leaves_over_spares_a_job_of_a_guaranteed_ones_tenant) {
+  ClusterState state = cluster(3, 1);
+  state.nodes[2].gpus = 2;
+  add_tenant(&state, "a", 2);
+  add_tenant(&state, "b", 2);
+  add_tenant(&state, "c", 0);
+  add_running(&state, 0, {{0, 1}}, Charge::kOwn);
+  add_running(&state, 0, {{1, 1}}, Charge::kOwn).checkpoint_s = state.now_s;
+  add_running(&state, 2, {{2, 2}}, Charge::kBorrowed);
+  add_others(&state);
+  add_job(&state, 0, 2).tier = Tier::kGuaranteed;
+  add_job(&state, 1, 1);
+  EXPECT_EQ(asked_of_first(state, 3), (std::map<int, int>{{1, 0}, {2, 0}}));
+}
+
 // One large job that has just saved, and 32 that would lose almost as much each.
 TEST(PolicyMany, guaranteed_claims_take_one_large_job_of_their_tenant_rather_than_many) {
   ClusterState state = cluster(5, 8);

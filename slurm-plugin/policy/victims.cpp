@@ -17,26 +17,36 @@ namespace {
 struct Option {
   Loss loss;
   int learners_left = 0;
-  std::vector<Freed> freed;
   int most_slots = 0;  // it cannot add more than this
+  size_t first = 0;    // of all that is freed, what this frees
+  size_t last = 0;
 };
 
+// Thousands of searches make thousands of these, so what they can do lies in lists that all of them share.
 struct Candidate {
   int job = 0;
-  std::vector<Option> options;  // cheapest first; doing nothing is not listed
+  int options = 0;   // doing nothing is not one
+  size_t first = 0;  // of all options, its own, cheapest first
+};
+
+// By which the candidates are ordered.
+struct Rank {
+  int64_t lost;  // if it stops
+  int slots;
+  size_t candidate;
 };
 
 // `has`: the learners that the job has, or will have by what it was asked.
-Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job, int has, int learners_left,
-                 int size) {
+Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job, int has, int learners_left, int size,
+                 std::vector<Freed>* freed) {
   Option option;
+  option.first = freed->size();
   option.learners_left = learners_left;
   const bool asked = has < job.learners();
   // This is done for each candidate of thousands of searches, so a job that still holds all its parts is not copied.
   const std::vector<Part> fewer = asked ? parts_after_shrink(job.parts, has) : std::vector<Part>{};
   const std::vector<Part>& held = asked ? fewer : job.parts;
   const std::vector<Part> kept = parts_after_shrink(held, learners_left);
-  option.freed.reserve(held.size());
   for (const Part& part : held) {
     int left = 0;
     for (const Part& k : kept) {
@@ -44,9 +54,10 @@ Option option_of(const ClusterState& state, const FreeGpus& free, const Job& job
     }
     const int gpus = (part.learners - left) * job.gpus_per_learner;
     if (gpus == 0 || !free.node(part.node).usable) continue;
-    option.freed.push_back(Freed{part.node, gpus});
+    freed->push_back(Freed{part.node, gpus});
     option.most_slots += (gpus + size - 1) / size;
   }
+  option.last = freed->size();
   option.loss.count = asked ? 0 : 1;
   const int64_t lost = lost_if_paused(state, job);
   if (learners_left == 0) {
@@ -66,38 +77,34 @@ class Search {
     if (room_.enough()) return;  // no victim is needed
     const int size = room_.places().back().size;
     candidates_.reserve(jobs.size());
+    options_.reserve(jobs.size());
+    freed_.reserve(jobs.size());
     for (const int index : jobs) {
+      const int asked = so_far ? so_far->left[index] : -1;
+      if (asked == 0) continue;
       const Job& job = state.jobs[index];
       if (state.type_held(job) != type) continue;
-      const int has = so_far ? so_far->left[index] : job.learners();
+      const int has = so_far ? asked : job.learners();
       if (has == 0) continue;
       Candidate candidate;
       candidate.job = index;
+      candidate.first = options_.size();
       const int own = so_far && may_shrink ? so_far->own[index] : 0;
       const int keeps = own / job.gpus_per_learner;
       if (may_shrink) {
         for (int left = has - 1; left >= std::max(job.min_learners, keeps); --left)
-          candidate.options.push_back(option_of(state, free, job, has, left, size));
+          options_.push_back(option_of(state, free, job, has, left, size, &freed_));
       }
       if (keeps < job.min_learners) {
-        candidate.options.push_back(option_of(state, free, job, has, 0, size));
-        candidate.options.back().loss.own_gpus = own;
+        options_.push_back(option_of(state, free, job, has, 0, size, &freed_));
+        options_.back().loss.own_gpus = own;
       }
-      if (candidate.options.empty()) continue;
-      if (!candidate.options.back().freed.empty()) candidates_.push_back(std::move(candidate));
+      candidate.options = static_cast<int>(options_.size() - candidate.first);
+      if (candidate.options == 0) continue;
+      if (options_.back().first != options_.back().last) candidates_.push_back(candidate);
     }
     number_nodes(free);
-    // What frees much for little first; of equals the youngest, however the caller lists them.
-    std::stable_sort(candidates_.begin(), candidates_.end(), [&](const Candidate& a, const Candidate& b) {
-      const Option& x = a.options.back();
-      const Option& y = b.options.back();
-      const double of_x = static_cast<double>(x.loss.stopped_gpu_s) * y.most_slots;
-      const double of_y = static_cast<double>(y.loss.stopped_gpu_s) * x.most_slots;
-      if (of_x != of_y) return of_x < of_y;
-      const Job& first = state.jobs[a.job];
-      const Job& second = state.jobs[b.job];
-      return first.start_s != second.start_s ? first.start_s > second.start_s : first.id > second.id;
-    });
+    sort(state);
   }
 
   // `known`: a set that is enough, if there is one already.
@@ -119,32 +126,66 @@ class Search {
   }
 
  private:
+  const Option& option(const Candidate& candidate, int index) const {
+    return options_[candidate.first + static_cast<size_t>(index)];
+  }
+  // What frees most.
+  const Option& most(const Candidate& candidate) const { return option(candidate, candidate.options - 1); }
+  struct Range {
+    const Freed* first;
+    const Freed* last;
+    const Freed* begin() const { return first; }
+    const Freed* end() const { return last; }
+  };
+  Range freed_by(const Option& what) const { return {freed_.data() + what.first, freed_.data() + what.last}; }
+  Range most_freed(size_t candidate) const { return freed_by(most(candidates_[candidate])); }
+
+  // What frees much for little first; of equals the youngest, however the caller lists them.
+  void sort(const ClusterState& state) {
+    std::vector<Rank> ranks;
+    ranks.reserve(candidates_.size());
+    for (const Candidate& candidate : candidates_)
+      ranks.push_back(Rank{most(candidate).loss.stopped_gpu_s, most(candidate).most_slots, ranks.size()});
+    std::stable_sort(ranks.begin(), ranks.end(), [&](const Rank& a, const Rank& b) {
+      const double of_a = static_cast<double>(a.lost) * b.slots;
+      const double of_b = static_cast<double>(b.lost) * a.slots;
+      if (of_a != of_b) return of_a < of_b;
+      const Job& x = state.jobs[candidates_[a.candidate].job];
+      const Job& y = state.jobs[candidates_[b.candidate].job];
+      return x.start_s != y.start_s ? x.start_s > y.start_s : x.id > y.id;
+    });
+    std::vector<Candidate> sorted;
+    sorted.reserve(ranks.size());
+    for (const Rank& rank : ranks) sorted.push_back(candidates_[rank.candidate]);
+    candidates_ = std::move(sorted);
+  }
+
   // Thousands of searches look at a few jobs each: what a search costs must not depend on how many nodes there are.
   void number_nodes(const FreeGpus& free) {
     std::vector<int> nodes;
+    nodes.reserve(freed_.size());
     for (const Candidate& candidate : candidates_)
-      for (const Freed& freed : candidate.options.back().freed) nodes.push_back(freed.node);
+      for (const Freed& freed : freed_by(most(candidate))) nodes.push_back(freed.node);
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     nodes_ = nodes.size();
     room_.look_at(free, nodes);
-    for (Candidate& candidate : candidates_)
-      for (Option& option : candidate.options)
-        for (Freed& freed : option.freed)
-          freed.node = static_cast<int>(std::lower_bound(nodes.begin(), nodes.end(), freed.node) - nodes.begin());
+    // Of those that are no candidates nothing is looked at.
+    for (Freed& freed : freed_)
+      freed.node = static_cast<int>(std::lower_bound(nodes.begin(), nodes.end(), freed.node) - nodes.begin());
   }
 
   VictimSet answer() const {
     VictimSet set;
     for (size_t i = 0; i < chosen_.size(); ++i) {
       if (chosen_[i] < 0) continue;
-      const Option& option = candidates_[i].options[chosen_[i]];
+      const Option& what = option(candidates_[i], chosen_[i]);
       set.victims.push_back(
-          Victim{candidates_[i].job, option.learners_left, option.loss.stopped_gpu_s + option.loss.shrunk_gpu_s});
-      set.stopped_gpu_s += option.loss.stopped_gpu_s;
-      set.shrunk_gpu_s += option.loss.shrunk_gpu_s;
-      set.shrunk_gpus += option.loss.shrunk_gpus;
-      set.own_gpus += option.loss.own_gpus;
+          Victim{candidates_[i].job, what.learners_left, what.loss.stopped_gpu_s + what.loss.shrunk_gpu_s});
+      set.stopped_gpu_s += what.loss.stopped_gpu_s;
+      set.shrunk_gpu_s += what.loss.shrunk_gpu_s;
+      set.shrunk_gpus += what.loss.shrunk_gpus;
+      set.own_gpus += what.loss.own_gpus;
     }
     std::sort(set.victims.begin(), set.victims.end(), [](const Victim& a, const Victim& b) { return a.job < b.job; });
     set.exact = set.victims.empty() || (budget_ > 0 && room_.exact());
@@ -154,15 +195,21 @@ class Search {
   Loss loss_of(const std::vector<int>& chosen) const {
     Loss loss;
     for (size_t i = 0; i < chosen.size(); ++i) {
-      if (chosen[i] >= 0) loss = loss + candidates_[i].options[chosen[i]].loss;
+      if (chosen[i] >= 0) loss = loss + option(candidates_[i], chosen[i]).loss;
     }
     return loss;
   }
 
+  void apply(size_t candidate, int index, int sign) {
+    const Range freed = freed_by(option(candidates_[candidate], index));
+    applied_.assign(freed.first, freed.last);
+    room_.apply(applied_, sign);
+  }
+
   void choose(size_t candidate, int option) {
-    if (chosen_[candidate] >= 0) room_.apply(candidates_[candidate].options[chosen_[candidate]].freed, -1);
+    if (chosen_[candidate] >= 0) apply(candidate, chosen_[candidate], -1);
     chosen_[candidate] = option;
-    if (option >= 0) room_.apply(candidates_[candidate].options[option].freed, +1);
+    if (option >= 0) apply(candidate, option, +1);
   }
 
   // Takes what is chosen back as far as the gang still fits, the greatest loss first, of equals the oldest; then
@@ -173,7 +220,7 @@ class Search {
       if (chosen_[i] >= 0) order.push_back(i);
     }
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return candidates_[b].options[chosen_[b]].loss < candidates_[a].options[chosen_[a]].loss;
+      return option(candidates_[b], chosen_[b]).loss < option(candidates_[a], chosen_[a]).loss;
     });
     for (const size_t i : order) {
       const int had = chosen_[i];
@@ -194,11 +241,9 @@ class Search {
   // Everything that shrinks, then stops in the order of the candidates, until the gang fits.
   bool seed_by_cost() {
     for (size_t i = 0; i < candidates_.size() && !room_.enough(); ++i) {
-      const int options = static_cast<int>(candidates_[i].options.size());
-      if (options > 1) choose(i, options - 2);
+      if (candidates_[i].options > 1) choose(i, candidates_[i].options - 2);
     }
-    for (size_t i = 0; i < candidates_.size() && !room_.enough(); ++i)
-      choose(i, static_cast<int>(candidates_[i].options.size()) - 1);
+    for (size_t i = 0; i < candidates_.size() && !room_.enough(); ++i) choose(i, candidates_[i].options - 1);
     const bool enough = room_.enough();
     if (enough) settle();
     return enough;
@@ -210,9 +255,8 @@ class Search {
       const auto victim = std::lower_bound(known.begin(), known.end(), job,
                                            [](const Victim& one, int wanted) { return one.job < wanted; });
       if (victim == known.end() || victim->job != job) continue;
-      const std::vector<Option>& options = candidates_[i].options;
-      for (size_t option = 0; option < options.size(); ++option)
-        if (options[option].learners_left == victim->learners_left) choose(i, static_cast<int>(option));
+      for (int index = 0; index < candidates_[i].options; ++index)
+        if (option(candidates_[i], index).learners_left == victim->learners_left) choose(i, index);
     }
     if (room_.enough()) settle();
     for (size_t i = 0; i < chosen_.size(); ++i) choose(i, -1);
@@ -223,7 +267,7 @@ class Search {
   void seed_by_node() {
     std::vector<std::vector<size_t>> on_node(nodes_);
     for (size_t i = 0; i < candidates_.size(); ++i)
-      for (const Freed& freed : candidates_[i].options.back().freed) on_node[freed.node].push_back(i);
+      for (const Freed& freed : most_freed(i)) on_node[freed.node].push_back(i);
     // The price of one more place on each node; only that of nodes whose jobs were taken changes.
     const auto price = [&](size_t node, int size, std::vector<size_t>* who) {
       int missing = size - room_.on(static_cast<int>(node)) % size;
@@ -231,10 +275,10 @@ class Search {
       who->clear();
       for (const size_t i : on_node[node]) {
         if (missing <= 0) break;
-        if (chosen_[i] == static_cast<int>(candidates_[i].options.size()) - 1) continue;
+        if (chosen_[i] == candidates_[i].options - 1) continue;
         who->push_back(i);
-        lost += candidates_[i].options.back().loss.stopped_gpu_s;
-        for (const Freed& freed : candidates_[i].options.back().freed) {
+        lost += most(candidates_[i]).loss.stopped_gpu_s;
+        for (const Freed& freed : most_freed(i)) {
           if (freed.node == static_cast<int>(node)) missing -= freed.gpus;
         }
       }
@@ -255,9 +299,9 @@ class Search {
       if (prices.empty()) break;
       price(prices.begin()->second, size, &who);
       const std::vector<size_t> taken = who;
-      for (const size_t i : taken) choose(i, static_cast<int>(candidates_[i].options.size()) - 1);
+      for (const size_t i : taken) choose(i, candidates_[i].options - 1);
       for (const size_t i : taken)
-        for (const Freed& freed : candidates_[i].options.back().freed) reprice(static_cast<size_t>(freed.node), size);
+        for (const Freed& freed : most_freed(i)) reprice(static_cast<size_t>(freed.node), size);
     }
     if (room_.enough()) settle();
     for (size_t i = 0; i < chosen_.size(); ++i) choose(i, -1);
@@ -270,8 +314,7 @@ class Search {
       std::vector<int>& most = most_from_[p];
       for (size_t i = candidates_.size(); i-- > 0;) {
         most[i] = most[i + 1];
-        for (const Freed& freed : candidates_[i].options.back().freed)
-          most[i] += (freed.gpus + places[p].size - 1) / places[p].size;
+        for (const Freed& freed : most_freed(i)) most[i] += (freed.gpus + places[p].size - 1) / places[p].size;
       }
     }
   }
@@ -294,11 +337,10 @@ class Search {
     }
     if (budget_ <= 0 || i == candidates_.size() || hopeless_from(i)) return;
     --budget_;
-    const std::vector<Option>& options = candidates_[i].options;
-    for (int option = 0; option < static_cast<int>(options.size()); ++option) {
-      const Loss with = loss + options[option].loss;
+    for (int index = 0; index < candidates_[i].options; ++index) {
+      const Loss with = loss + option(candidates_[i], index).loss;
       if (!(with < best_loss_)) continue;
-      choose(i, option);
+      choose(i, index);
       descend(i + 1, with);
       choose(i, -1);
     }
@@ -309,7 +351,10 @@ class Search {
   size_t nodes_ = 0;  // that candidates are on
   int& budget_;
   std::vector<Candidate> candidates_;
-  std::vector<int> chosen_;  // option of each candidate, -1: left alone
+  std::vector<Option> options_;  // of all candidates
+  std::vector<Freed> freed_;     // by all options
+  std::vector<Freed> applied_;   // only during apply(): it is not allocated anew each time
+  std::vector<int> chosen_;      // option of each candidate, -1: left alone
   std::vector<int> best_;
   Loss best_loss_;
   std::vector<std::vector<int>> most_from_;  // places of each size that the candidates from one on add at most

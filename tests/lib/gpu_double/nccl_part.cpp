@@ -251,6 +251,7 @@ void work(ncclComm* comm, const Call& call) {
   const double seconds = 2.0 * (comm->size - 1) / comm->size * static_cast<double>(whole) / rate_of(comm);
   std::this_thread::sleep_for(std::chrono::duration<double>(whole > kMoved ? seconds : 0));
   if (!among("GPU_DOUBLE_LAG", me)) return;
+  // Long enough for the others to have left, if they do not wait for this one: nothing tells that they never will.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   if (comm->shared->left == 0) return;
   comm->state = ncclRemoteError;

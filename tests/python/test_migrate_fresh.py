@@ -143,8 +143,9 @@ class RanksOfMpi(support.Case):
 class Images(support.Case):
     """srun --container-image of pyxis, with an image of a registry."""
     # In the place of apptainer and dlrun: what is pulled, and what learners would be told.
-    STANDINS = ('apptainer() { echo "pull $3"; touch "$2"; }\n'
-                'dlrun() { [ -e "$2" ] && echo "${2##*/} binds $APPTAINER_BIND"; shift 3; "$@"; }\npython() { echo "python $* in $PWD"; }\nexport -f python\n')
+    STANDINS = ('apptainer() { [ "$1 $2" = "pull --force" ] && echo "pull $4"; echo part >"$3"; }\n'
+                'sbatch() { bash -c "$(cat)"; }\nsrun() { echo "srun $*"; }\n'
+                'dlrun() { [ -e "$2" ] && echo "${2##*/} binds $APPTAINER_BIND"; shift 3; "$@"; }\npython() { echo "python $* in $PWD"; }\nexport -f python apptainer dlrun\n')
 
     def run_twice(self, body, head=NODE):
         result = of(body, head)
@@ -157,12 +158,33 @@ class Images(support.Case):
     def test_one_of_a_registry_is_pulled_once_and_run_by_dlrun(self):
         file = "nvcr.io_nvidia_pytorch_24.01-py3.sif"
         for before, image in (("", "nvcr.io#nvidia/pytorch:24.01-py3"), ("", "docker://nvcr.io/nvidia/pytorch:24.01-py3"), ("I=nvcr.io#nvidia/pytorch:24.01-py3\n", "$I"),
-                              ('T=24.01-py3\nI="${I:-docker://nvcr.io#nvidia/pytorch:$T}"\n', '"${I}"'), ("T=24.01-py3\n", '"nvcr.io/nvidia/pytorch:$T"')):
+                              ('T=24.01-py3\nI="${I:-docker://nvcr.io#nvidia/pytorch:$T}"\n', '"${I}"'), ("T=24.01-py3\n", '"nvcr.io/nvidia/pytorch:$T"'),
+                              ("T=24.01-py3\n", 'nvcr.io#nvidia/pytorch:"$T"'), ("T=24.01-py3\n", '"nvcr.io#nvidia/pytorch":$T'), ("", 'nvcr.io#"nvidia/pytorch:24.01-py3"')):
             result, first, second = self.run_twice(f"{before}srun -n 2 --container-image={image} --container-mounts=/a:/b,/c python torch.py\n")
             self.assertEqual(first, ["pull docker://nvcr.io/nvidia/pytorch:24.01-py3", file + " binds /a:/b,/c", "python torch.py in /"], result.script)
             self.assertEqual(second, first[1:])
             self.assertEqual((result.learners, result.gpus), ("2", 1))
-            self.assertIn("is run by Apptainer, which the nodes must have", str(result.notes))
+            self.assertIn("is run by Apptainer", str(result.notes))
+            self.assertIn("pyxis and enroot, but no Apptainer, keep the script", str(result.notes))
+
+    def test_a_pull_that_is_interrupted_is_begun_again(self):
+        result = of("srun -n 2 --container-image=a/b:1 python torch.py\n", NODE)
+        broken = 'apptainer() { echo part >"$3"; kill -9 $$; }\n'
+        with tempfile.TemporaryDirectory() as folder:
+            done = [subprocess.run(["bash", "-c", standins + body_of(result)], capture_output=True, text=True, cwd="/", env={"PATH": os.environ["PATH"], "HOME": folder, "SLURM_JOB_ID": "7"})
+                    for standins in (self.STANDINS + broken, self.STANDINS)]
+            self.assertEqual(os.listdir(os.path.join(folder, ".apptainer")), ["a_b_1.sif"])
+        self.assertEqual([one.stdout.splitlines()[:1] for one in done], [[], ["pull docker://a/b:1"]])
+
+    def test_in_a_batch_script_that_the_script_writes(self):
+        job = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:2\nsrun -n 2 --container-image=%s --container-workdir=/tmp bash -c 'python torch.py'\n"
+        for mark, before, image in (("END", "", "a/b:1"), ("'END'", "", "a/b:1"), ("END", "T=1\n", "a/b:$T"), ("'END'", "", "a/b:\"${T:-1}\"")):
+            result, first, second = self.run_twice(f"{before}sbatch <<{mark}\n{job % image}END\n", "#!/bin/bash\n")
+            self.assertEqual(first, ["pull docker://a/b:1", "a_b_1.sif binds ", "python torch.py in /tmp"], result.script)
+            self.assertEqual(second, first[1:])
+        for quote in "'\"":  # it cannot hold the lines, or the marks of its own kind
+            result = of(f"sbatch --nodes=1 --gres=gpu:2 --wrap={quote}srun -n 2 --container-image=a/b:1 python torch.py{quote}\n", "#!/bin/bash\n")
+            self.assertEqual((result.launches, "is pulled once" in str(result.notes)), ((1, True) if quote == "'" else (0, False)))
 
     def test_its_folder_and_what_is_installed_in_it(self):
         result, first, _ = self.run_twice("srun --container-image=a/b:1 --container-workdir=/tmp bash -c 'python torch.py'\n")
@@ -175,12 +197,22 @@ class Images(support.Case):
         self.assertEqual((result.learners, body_of(result).splitlines()[-1]), ("2", 'dlrun --image "$dl_image" -- bash -c "python3 t.py"'))
 
     def test_where_lines_cannot_stand_in_front_it_stays(self):
-        for body in ("if true; then\n  :\nelif srun --container-image=a/b:1 python torch.py; then\n  :\nfi\n", "cd x; srun --container-image=a/b:1 python torch.py\n"):
+        for body in ("if true; then\n  :\nelif srun --container-image=a/b:1 python torch.py; then\n  :\nfi\n", "cd x; srun --container-image=a/b:1 python torch.py\n",
+                     "cd x &&\nsrun --container-image=a/b:1 python torch.py\n", "cat x |\n  srun --container-image=a/b:1 python torch.py\n",
+                     'eval "srun --container-image=\\"a/b:1\\" python torch.py"\n'):
             self.assertIn("stays with srun", str(of(body, NODE).notes))
         for body in ("if srun --container-image=a/b:1 python torch.py; then\n  :\nfi\n", "A=1 \\\n  srun --container-image=a/b:1 python torch.py\n"):
             self.assertEqual(self.run_twice(body)[1][0], "pull docker://a/b:1")
         result = of("I=a/b:1\nsrun --container-image=$I python torch.py\n", NODE.replace("bash", "sh"))
         self.assertEqual(result.launches, 0)
+
+    def test_one_in_the_text_of_a_shell_is_not_lost(self):
+        for image in ("a/b:1", "/i.sqsh"):
+            for front in ("", "srun -n 1 "):
+                body = f'{front}bash -c "\n  srun -n 2 --container-image={image} python torch.py\n"\n'
+                result = of(body, NODE)
+                self.assertEqual((result.launches, result.script), (0, NODE + body))
+                self.assertIn("stays with srun", str(result.notes))
 
     def test_mounts_of_a_file(self):
         result = of('srun --container-image=/i.sqsh --container-mounts="/a:/b:ro,$HOME" python torch.py\n', NODE)

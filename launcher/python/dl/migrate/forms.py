@@ -95,11 +95,11 @@ class Forms(Kept):
         first = launch.cursor.top.words[0]
         at = first.start
         before = self.text[self.text.rfind("\n", 0, at) + 1:at]
-        if self.text[at:first.end] in shell.RESERVED - {"if", "time", "!"}:
+        if self.text[at:first.end] in shell.RESERVED - {"if", "time", "!"} or re.search(r"(&&|\|)\s*$", self.text[:at]):
             return False
         known = image is not None and images.is_of_registry(shell.unquoted(self.image_value(launch))) and not before.strip() and \
             not self.text[:at].rstrip(" \t").endswith("\\\n")
-        return known and image is not None and ("$" not in image.raw or re.match(r"#![^\n]*\bbash\b", self.text) is not None)
+        return known and image is not None and "\\" not in image.raw and ("$" not in image.raw or re.match(r"#![^\n]*\bbash\b", self.text) is not None)
 
     def image_words(self, item: Found) -> str:
         """The option of dlrun for the image, which is pulled before if it is one of a registry."""
@@ -111,7 +111,8 @@ class Forms(Kept):
         at = item.launch.cursor.top.words[0].start
         line = self.text.rfind("\n", 0, at) + 1
         self.edits[(line, line)] = images.pulled(image.raw, self.text[line:at])
-        self.note(at, f"the container {image.raw} is pulled once, into a file that all nodes must see, and is run by Apptainer, which the nodes must have; it cannot be written into")
+        self.note(at, f"the container {image.raw} is pulled once, into a file that all nodes must see, and is run by Apptainer; it cannot be written into. "
+                  "Where the nodes have pyxis and enroot, but no Apptainer, keep the script as it was")
         return '--image "$dl_image" '
 
     def env_of_image(self, item: Found) -> List[Tuple[str, str]]:

@@ -4,6 +4,8 @@ takes. Pure."""
 import re
 from typing import List
 
+from .shell import unquoted
+
 # [docker://][REGISTRY#]IMAGE[:TAG] as pyxis has it; a registry may also stand in front of a slash. Variables may be part of it.
 OF_REGISTRY = re.compile(r"(?:docker://)?[A-Za-z0-9][\w.-]*(?::\d+(?=[/#]))?(?:[/#][\w.$\{}-]+)*(?:[:@][\w.$\{}:-]+)?")
 FOLDER = "${APPTAINER_CACHEDIR:-$HOME/.apptainer}"
@@ -19,15 +21,25 @@ def is_of_registry(value: str) -> bool:
 
 
 def pulled(raw: str, indent: str) -> str:
-    """Lines that pull the image once, and set dl_image to its file. `raw`: a word of the script."""
-    name = raw.strip("\"'")
+    """Lines that pull the image once, and set dl_image to its file. `raw`: a word of the script. A pull that is interrupted leaves no
+    file of that name."""
+    name = unquoted(raw)
     if "$" not in name:
         url = "docker://" + name.replace("docker://", "").replace("#", "/")
         lines: List[str] = [f"dl_image={FOLDER}/{re.sub('[^A-Za-z0-9.-]', '_', url[9:])}.sif"]
     else:
-        variable = re.fullmatch(r"\$\{?(\w+)\}?", name)
-        lines = [f"dl_url={'$' + variable.group(1) if variable else name}; dl_url=${{dl_url#docker://}}; dl_url=${{dl_url/\\#//}}",
-                 f"dl_image={FOLDER}/${{dl_url//[^A-Za-z0-9.-]/_}}.sif"]
         url = '"docker://$dl_url"'
-    lines.append(f'[ -e "$dl_image" ] || {{ mkdir -p "${{dl_image%/*}}" && apptainer pull "$dl_image" {url}; }}')
+        lines = [f"dl_url={raw}; dl_url=${{dl_url#docker://}}; dl_url=${{dl_url/\\#//}}",
+                 f"dl_image={FOLDER}/${{dl_url//[^A-Za-z0-9.-]/_}}.sif"]
+    lines.append(f'[ -e "$dl_image" ] || {{ mkdir -p "${{dl_image%/*}}" && apptainer pull --force "$dl_image.${{SLURM_JOB_ID-$$}}" {url} && '
+                 'mv "$dl_image.${SLURM_JOB_ID-$$}" "$dl_image"; }')
     return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def for_here_document(script: str) -> str:
+    """The script with what pulled() and --image have added left to the shell of the job, where another shell writes the script down."""
+    def of_job(line: str) -> str:
+        given, behind, rest = line.partition("; ") if re.match(r"[ \t]*dl_url=", line) else ("", "", line)
+        return given + behind + rest.replace("$", "\\$")
+    lines = [of_job(line) if re.match(r'[ \t]*(dl_url=|dl_image=|\[ -e "\$dl_image" \])', line) else line for line in script.split("\n")]
+    return "\n".join(lines).replace('--image "$dl_image"', '--image "\\$dl_image"').replace("bash -c 'cd \"$0\"", "bash -c 'cd \"\\$0\"")

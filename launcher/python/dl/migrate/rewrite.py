@@ -89,7 +89,8 @@ def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[
     for one in wraps:
         line = text.count("\n", 0, one.wrap.start) + 1
         made = wrap.edits_of(text, one, of_one)
-        notes += [Note(line, note.text) for note in results[-1].notes]
+        if made is not None or not results[-1].launches:
+            notes += [Note(line, note.text) for note in results[-1].notes]
         if made is None:
             notes.append(Note(line, "what stands in --wrap is not understood as a launch, and stays"))
             results.pop()
@@ -259,11 +260,15 @@ class _Migration(Plain):
         if container is not None and not self.image_of(launch) and not self.is_pulled(launch):
             self.note(words[0].start, f"this stays with srun: its container ({container.raw}) is no file, and dlrun --image takes a directory, *.sqsh or *.sif")
             return None
+        if nested and container is not None and launch.value("image") is not None:
+            self.note(words[0].start, f"this stays with srun: dlrun would start the shell around it, which is outside its container ({container.raw})")
+            return None
         inner: List[Found] = []
         if launch.inner:
             inside = shell.commands(self.text, *launch.inner)
             inner = [item for item in (self.look(one, True) for one in inside) if item is not None]
-            if not inner and (not launch.launchers or not self.trains(self.text[launch.inner[0]:launch.inner[1]])):
+            text = self.text[launch.inner[0]:launch.inner[1]]
+            if not inner and (not launch.launchers or "--container-image" in text or not self.trains(text)):
                 return None
         elif launch.launchers == ["srun"] and (self.reads_document(launch, command) and (nested or not self.trains_in_document(command)) or
                                                self.is_snippet(launch) and not self.reads_document(launch, command)):

@@ -4,7 +4,7 @@ a script that submits itself. Pure."""
 import re
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from . import directives, shell
+from . import directives, images, shell
 
 ITSELF = re.compile(r"\"?\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)\"?")  # "$0"
 
@@ -138,4 +138,5 @@ def edit_of(text: str, start: int, end: int, expanded: bool, migrate: Callable[[
         script = script.replace("$(dlctl migrate", "\\$(dlctl migrate").replace("exec \"$@\"", "exec \"\\$@\"")
         script = re.sub(r"(?<!\\)\$(LOCAL_RANK|DL_NODE_RANK|of_launch|of_dlrun|\?|\(cut -d|\(declare -p)", r"\\$\1", script)
         script = script.replace('<<< "$CUDA_VISIBLE_DEVICES"', '<<< "\\$CUDA_VISIBLE_DEVICES"').replace("-f$((LOCAL_RANK + 1))", "-f\\$((LOCAL_RANK + 1))")
+        script = images.for_here_document(script)
     return script

@@ -63,7 +63,7 @@ class CheckpointCommitter : public testing::Test {
       for (const CheckpointName& name : *names) found.push_back(name.step);
     return found;
   }
-  // What a save that came to nothing may leave: LEASE is not one of them, since it has no dot.
+  // Whether no save has left anything behind. What saves leave has names that begin with a dot.
   bool clean() const { return leftovers(dir_.path()).empty(); }
 
   TempDir dir_;

@@ -6,10 +6,10 @@ import pstats
 
 import support
 import numpy as np
+from lease import Lease
 
 import dlckpt
 from dlckpt import context, dtypes, errors
-from dlckpt.lease import Lease
 
 
 class Functions(support.Case):

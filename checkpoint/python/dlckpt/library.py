@@ -25,8 +25,6 @@ WANT_SAVE, WANT_EXIT = 1, 2
 LATEST = -1
 EVERY_AUTO = -1.0
 MAX_DIMS = 32
-LEASE_EXPIRY_S = 60
-
 
 SYNC, LAZY, SKIP_IF_BUSY = 1, 2, 4
 MODES = {"async": 1, "sync": 2, "lazy": 3}
@@ -146,10 +144,6 @@ _FUNCTIONS = {
     "dlckpt_dtype_size": (c_size_t, [c_int]),
     "dlckpt_dtype_name": (c_char_p, [c_int]),
     "dlckpt_version": (c_char_p, []),
-    "dlckpt_lease_acquire": (c_int, [c_char_p, c_char_p, c_char_p, POINTER(c_void_p)]),
-    "dlckpt_lease_token": (c_char_p, [c_void_p]),
-    "dlckpt_lease_renew": (c_int, [c_void_p]),
-    "dlckpt_lease_release": (None, [c_void_p]),
     # dlckpt_read.h
     "dlckpt_reader_open": (c_int, [c_char_p, c_int64, POINTER(c_void_p)]),
     "dlckpt_reader_close": (None, [c_void_p]),

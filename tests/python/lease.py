@@ -1,35 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease on a checkpoint directory (dlckpt_lease.h), for the tests. It is not part of the interface: dlrun takes the lease for
-its learners, and dlckpt.Context does where there is no dlrun."""
-from __future__ import annotations
-
+"""The lease on a checkpoint directory (dlckpt_lease.h), as dlrun takes it for its learners."""
 import ctypes
-from typing import Optional
 
-from . import library
-from .errors import InvalidError, error_for
+import support  # noqa: F401  finds the package
+
+from dlckpt import library
+from dlckpt.errors import InvalidError, error_for
 
 
 class Lease:
-    """The lease on a checkpoint directory: at most one job at a time may write there. BusyError names the
-    holder. Call :meth:`renew` at least every library.LEASE_EXPIRY_S / 4 seconds."""
+    """At most one job at a time may write into a checkpoint directory. BusyError names the holder."""
 
-    def __init__(self, dir: str, owner: str, job_id: Optional[str] = None) -> None:
+    def __init__(self, dir, owner, job_id):
         self._handle = ctypes.c_void_p()
         self._lib = library.load()
-        job = None if job_id is None else job_id.encode()
-        code = self._lib.dlckpt_lease_acquire(dir.encode(), owner.encode(), job, ctypes.byref(self._handle))
+        self._lib.dlckpt_lease_token.restype = ctypes.c_char_p
+        code = self._lib.dlckpt_lease_acquire(dir.encode(), owner.encode(), job_id.encode(), ctypes.byref(self._handle))
         if code != library.OK:
             raise error_for(code, (self._lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))
 
     @property
-    def token(self) -> str:
+    def token(self):
         """The value that dlrun gives the learners in DL_CHECKPOINT_LEASE."""
         if not self._handle:
             raise InvalidError("this lease was released; take the lease again")
         return (self._lib.dlckpt_lease_token(self._handle) or b"").decode()
 
-    def renew(self) -> None:
+    def renew(self):
         """Renews the lease. BusyError: another job has taken it over, so stop writing."""
         if not self._handle:
             raise InvalidError("this lease was released; take the lease again")
@@ -37,14 +34,14 @@ class Lease:
         if code != library.OK:
             raise error_for(code, "the lease on the checkpoint directory was lost")
 
-    def release(self) -> None:
+    def release(self):
         """Releases the directory. May be called again."""
         if self._handle:
             self._lib.dlckpt_lease_release(self._handle)
             self._handle = ctypes.c_void_p()
 
-    def __enter__(self) -> "Lease":
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_exc: object) -> None:
+    def __exit__(self, *_exc):
         self.release()

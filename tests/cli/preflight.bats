@@ -166,6 +166,7 @@ C
   measure absent 'a,b' 'a b' GPU_DOUBLE_NO_SHOW=b
   measure fault 'a,b' 'a b' GPU_DOUBLE_FAIL=a,b
   measure lag 'a,b' 'a b' GPU_DOUBLE_LAG=b
+  measure large 'a,b,c,d,e' 'a b c d e' GPU_DOUBLE_LAG=b # with so many nodes none hears when the others are done, and all wait
   measure alone 'a,b' 'a'
   measure none 'a,b' 'a b' LD_LIBRARY_PATH=
   measure one 'a' 'a'
@@ -176,6 +177,7 @@ C
   [ "$(jq -r .text absent/a.out)" = "NCCL's communicator was not made within 15 s" ]
   [ "$(jq -r .text fault/b.out)" = "NCCL: remote process exited or there was a network error" ]
   for node in a b; do jq -e '.bytes_per_s > 1e7 and .text == ""' lag/$node.out; done
+  for node in a b c d e; do jq -e '.bytes_per_s > 1e7 and .text == ""' large/$node.out; done
   [ "$(jq -r .text alone/a.out)" = "b did not join the measurement in time" ]
   [ "$(jq -r '.text, .skipped' one/a.out | xargs)" = "one GPU alone takes part; needed: two or more true" ]
   if ! ldconfig -p | grep -q libcuda.so.1; then [ "$(jq -r '.text, .skipped' none/a.out | xargs)" = "a has no libcuda.so.1 true" ]; fi

@@ -287,12 +287,16 @@ int64_t largest_node(const SiteConfig& site, const std::string& type) {
 }
 
 std::optional<int64_t> count_of_gpu(const std::string& tres) {
+  std::optional<int64_t> most;
   for (const std::string& field : split(tres, ',')) {
     const Gres gres = read_gres(trim(field));
-    if (!same(gres.name, "gpu") || !gres.count) continue;
-    if (const auto count = parse_int(std::string_view(*gres.count).substr(1), 0, kMaxCount)) return *count;
+    if (!same(gres.name, "gpu")) continue;
+    int64_t count = kMaxCount;
+    if (gres.count)
+      if (const auto plain = parse_int(std::string_view(*gres.count).substr(1), 0, kMaxCount)) count = *plain;
+    most = std::max(most.value_or(0), count);
   }
-  return std::nullopt;
+  return most;
 }
 
 bool asks_for_gpus(const std::string& tres) {

@@ -41,7 +41,8 @@ Result<GpuCount> count_gpus(const Submission& given, const SiteConfig& site, con
 // The most GPUs that a node has, of this type or, if it is empty, of any; 0: dl.toml does not say.
 int64_t largest_node(const SiteConfig& site, const std::string& type);
 
-// What a list of GRES gives each GPU: "gres:gpu:4" -> 4, of CPUs or of MiB. None if it does not name GPUs.
+// What a list of GRES gives each GPU: "gres:gpu:4" -> 4, of CPUs or of MiB; the largest number if it names several.
+// One that is not a plain number (Slurm reads units: 4K) is taken for 2^32. None if the list does not name GPUs.
 std::optional<int64_t> count_of_gpu(const std::string& tres);
 
 // True if a list of GRES in Slurm's form ("gres:gpu:a100:2,gres/lustre:1") asks for GPUs.

@@ -33,27 +33,32 @@ struct Size {
 class Share {
  public:
   Share(const Submission& given, const GpuCount& gpus, const SiteConfig& site)
-      : given_(given), gpus_(gpus), site_(site) {}
+      : given_(given), gpus_(gpus), site_(site), node_gpus_(largest_node(site, gpus.type)) {}
 
+  // A job that takes all GPUs of its nodes leaves none without CPUs or memory.
   Status check(const Size& size) const {
+    if (size.gpus == size.nodes * node_gpus_) return {};
     DL_TRY(check_cpus(size));
     return check_memory(size);
   }
   Size smallest() const {
     if (gpus_.per_node > 0) return {gpus_.least / gpus_.per_node, gpus_.least};
-    return {std::clamp<int64_t>(given_.min_nodes.value_or(1), 1, kMostCpus), gpus_.least};
+    const int64_t needed = node_gpus_ > 0 ? (gpus_.least + node_gpus_ - 1) / node_gpus_ : 1;
+    return {std::clamp(given_.min_nodes.value_or(1), needed, kMostCpus), gpus_.least};
   }
+  // Each node has a GPU of the job, or all those of one task; Slurm may give it nodes on which it starts no task.
   Size largest() const {
     if (gpus_.per_node > 0) return {gpus_.most / gpus_.per_node, gpus_.most};
-    // Each node has a task and a GPU of the job.
-    const int64_t nodes = given_.max_nodes.value_or(std::min(given_.tasks.value_or(1), gpus_.most));
-    return {std::max(smallest().nodes, std::min(nodes, gpus_.most)), gpus_.most};
+    const int64_t most = gpus_.most / gpus_.per_learner;
+    return {std::max(smallest().nodes, std::min(given_.max_nodes.value_or(most), most)), gpus_.most};
   }
 
  private:
   int64_t cpus(const Size& size) const {
     const int64_t of_task = given_.cpus_per_task.value_or(1);
-    int64_t all = std::max(given_.min_cpus.value_or(0), size.nodes * given_.cpus_per_node.value_or(0));
+    // Slurm gives each node the CPUs of one task at least, also with --overcommit.
+    const int64_t of_node = std::max(given_.cpus_per_node.value_or(0), of_task);
+    int64_t all = std::max({given_.min_cpus.value_or(0), given_.max_cpus.value_or(0), size.nodes * of_node});
     if (given_.cpus_of_gpu) all = std::max(all, size.gpus * *given_.cpus_of_gpu);
     int64_t tasks = std::max(given_.tasks.value_or(1), size.nodes * given_.tasks_per_node.value_or(1));
     if (given_.tasks_per_gpu) tasks = std::max(tasks, size.gpus * *given_.tasks_per_gpu);
@@ -73,10 +78,9 @@ class Share {
     if (limit == 0) return {};
     const std::string most = format_bytes(site_.quota.max_memory_per_gpu);
     const char* const options = "--mem, --mem-per-cpu or --mem-per-gpu";
-    const bool all_of_nodes = gpus_.per_node > 0 && gpus_.per_node == largest_node(site_, gpus_.type);
     // To Slurm, no memory means all of it, on each node or for each CPU.
     const bool all = given_.memory_per_node == 0 || given_.memory_per_cpu == 0 || given_.memory_per_gpu == 0;
-    if (all && !all_of_nodes) return refused("all memory of its nodes", size, most, options);
+    if (all) return refused("all memory of its nodes", size, most, options);
     const int64_t asked =
         std::max({size.nodes * memory_of(given_.memory_per_node), cpus(size) * memory_of(given_.memory_per_cpu),
                   size.gpus * memory_of(given_.memory_per_gpu)});
@@ -89,14 +93,15 @@ class Share {
     return Error{
         Errc::kNoSpace,
         fmt::format("the job asks for {} with {} GPU{} on {} node{}, and would leave other GPUs there without; "
-                    "allowed: {} for each GPU ({})",
-                    asked, size.gpus, size.gpus == 1 ? "" : "s", size.nodes, size.nodes == 1 ? "" : "s", most,
-                    options)};
+                    "allowed: {} for each GPU ({}{})",
+                    asked, size.gpus, size.gpus == 1 ? "" : "s", size.nodes, size.nodes == 1 ? "" : "s", most, options,
+                    size.nodes > 1 ? ", or -N for fewer nodes" : "")};
   }
 
   const Submission& given_;
   const GpuCount& gpus_;
   const SiteConfig& site_;
+  const int64_t node_gpus_;  // all those of a node; 0: dl.toml does not say
 };
 
 }  // namespace

@@ -12,7 +12,8 @@
 namespace dl {
 
 // kNoSpace: the job asks for more than [quota] max_cpus_per_gpu or max_memory_per_gpu allow. CPUs and memory are
-// compared with all GPUs of the job together, as asked for: not what Slurm's defaults or its whole cores add.
+// compared with all GPUs of the job together, as asked for: not what Slurm's defaults or its whole cores add. Jobs that
+// take all GPUs of their nodes are not limited.
 Status check_share(const Submission& given, const GpuCount& gpus, const SiteConfig& site);
 
 }  // namespace dl

@@ -10,7 +10,6 @@
 #include "common/contract/env_names.h"
 #include "common/contract/own_signal.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
-#include "slurm-plugin/job_submit/gpu_share.h"
 #include "slurm-plugin/job_submit/script_look.h"
 #include "slurm-plugin/options.h"
 
@@ -130,6 +129,7 @@ Submission read_submission(const job_desc_msg_t& job) {
   if (sbatch_counts && given.tasks && given.tasks == given.min_nodes && !given.tasks_per_node) given.tasks.reset();
   given.cpus_per_gpu = asks_for_gpus(abi::text_of(job.cpus_per_tres));
   given.min_cpus = given32(job.min_cpus);
+  given.max_cpus = given32(job.max_cpus);  // no option sets it, but other clients may
   given.cpus_per_node = given16(job.pn_min_cpus);
   given.cpus_of_gpu = count_of_gpu(abi::text_of(job.cpus_per_tres));
   given.memory_per_gpu = count_of_gpu(abi::text_of(job.mem_per_tres));
@@ -274,8 +274,8 @@ Change read_change(const job_desc_msg_t& job) {
   change.gpus = job.tres_per_job != nullptr || job.tres_per_node != nullptr || job.tres_per_socket != nullptr ||
                 job.tres_per_task != nullptr || set16(job.sockets_per_node);
   if (job.begin_time != 0) change.begin_s = job.begin_time;  // slurmctld takes a negative one for now
-  change.cpus =
-      job.min_cpus != NO_VAL || set16(job.cpus_per_task) || set16(job.pn_min_cpus) || job.cpus_per_tres != nullptr;
+  change.cpus = job.min_cpus != NO_VAL || job.max_cpus != NO_VAL || set16(job.cpus_per_task) ||
+                set16(job.pn_min_cpus) || job.cpus_per_tres != nullptr;
   change.memory = job.pn_min_memory != NO_VAL64 || job.mem_per_tres != nullptr;
   change.exclusive = job.shared == kExclusive || keeps_others_off(job.shared);
   return change;

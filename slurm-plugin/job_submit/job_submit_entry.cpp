@@ -202,8 +202,13 @@ int modify(job_desc_msg_t* job, uint32_t uid, char** message) {
   if (uid == 0 || uid == ::geteuid()) return SLURM_SUCCESS;  // root and SlurmUser
   auto site = current_site();
   if (site && (*site)->operators.count(uid) > 0) return SLURM_SUCCESS;
-  SiteConfig unread;  // The tiers are not known. If there may be tenants, no change may affect what a job is charged.
-  if (!site && site_cache != nullptr && site_cache->may_have_tenants()) unread.tenants.resize(1);
+  // The tiers are not known. If there may be tenants, no change may affect what a job is charged or takes beside GPUs.
+  SiteConfig unread;
+  if (!site && site_cache != nullptr && site_cache->may_have_tenants()) {
+    unread.tenants.resize(1);
+    unread.quota.max_cpus_per_gpu = 1;
+    unread.quota.max_memory_per_gpu = 1;
+  }
   const SiteConfig& config = site ? (*site)->config : unread;
   const Change change = read_change(*job);
   if (Status allowed = check_change(config, change); !allowed) return refuse(allowed.error(), message);

@@ -26,9 +26,9 @@ struct Submission {
   std::optional<int64_t> cpus_per_task;
   std::optional<int64_t> tasks_per_core;
   bool cpus_per_gpu = false;
-  // What is asked for beside the GPUs (gpu_share.h). CPUs: in all, on each node, for each GPU. Memory in MiB: on each
-  // node (0: all of it), for each CPU, for each GPU.
-  std::optional<int64_t> min_cpus, cpus_per_node, cpus_of_gpu;
+  // What is asked for beside the GPUs (gpu_share.h). CPUs: in all (at least and at most), on each node, for each GPU.
+  // Memory in MiB: on each node, for each CPU (0 is all of it for both), for each GPU.
+  std::optional<int64_t> min_cpus, max_cpus, cpus_per_node, cpus_of_gpu;
   std::optional<int64_t> memory_per_node, memory_per_cpu, memory_per_gpu;
   bool enforce_binding = false;  // --gres-flags=enforce-binding
   bool overcommit = false;

@@ -47,7 +47,7 @@ class Job {
   ~Job() {
     for (char** field : {&desc.script, &desc.qos, &desc.partition, &desc.tres_per_job, &desc.tres_per_node,
                          &desc.tres_per_socket, &desc.tres_per_task, &desc.array_inx, &desc.cpus_per_tres,
-                         &desc.account, &desc.licenses, &desc.admin_comment, &message})
+                         &desc.mem_per_tres, &desc.account, &desc.licenses, &desc.admin_comment, &message})
       slurm_xfree(reinterpret_cast<void**>(field));
     free_environment(&desc.spank_job_env, desc.spank_job_env_size);
     free_environment(&desc.environment, desc.env_size);
@@ -400,6 +400,46 @@ TEST_F(JobSubmit, lets_operators_change_what_users_may_not) {
   configure("");
   wait_for_the_next_look();
   EXPECT_EQ(modify(&desc, 1000, &message), SLURM_SUCCESS) << "no tenants";
+}
+
+TEST_F(JobSubmit, limits_what_a_job_takes_beside_its_gpus) {
+  configure(std::string("[quota]\nmax_cpus_per_gpu = 16\nmax_memory_per_gpu = \"64GiB\"\n") +
+            "[nodes.types]\na100 = 4\n[tenants.vision]\nquota = { a100 = 4 }\n");
+  wait_for_the_next_look();
+  void (*const too_much[])(job_desc_msg_t*) = {
+      [](job_desc_msg_t* d) { d->cpus_per_task = 17; },
+      [](job_desc_msg_t* d) { d->cpus_per_task = 17, d->overcommit = 1, d->min_cpus = 1; },
+      [](job_desc_msg_t* d) { d->min_cpus = 17; },
+      [](job_desc_msg_t* d) { d->max_cpus = 17; },
+      [](job_desc_msg_t* d) { d->pn_min_cpus = 17; },
+      [](job_desc_msg_t* d) { abi::set_string(&d->cpus_per_tres, "gres:gpu:17"); },
+      [](job_desc_msg_t* d) { abi::set_string(&d->cpus_per_tres, "gres:gpu:1K"); },
+      [](job_desc_msg_t* d) { d->pn_min_memory = 0; },
+      [](job_desc_msg_t* d) { d->pn_min_memory = MEM_PER_CPU; },
+      [](job_desc_msg_t* d) { d->pn_min_memory = 64 * 1024 + 1; },
+      [](job_desc_msg_t* d) { d->pn_min_memory = MEM_PER_CPU | (64 * 1024 + 1); },
+      [](job_desc_msg_t* d) { abi::set_string(&d->mem_per_tres, "gres/gpu:65537"); },
+  };
+  for (const auto& ask : too_much) {
+    Job job({});
+    abi::set_string(&job.desc.account, "vision");
+    abi::set_string(&job.desc.tres_per_job, "gres:gpu:1");
+    ask(&job.desc);
+    EXPECT_EQ(submit(&job), ESLURM_ACCOUNTING_POLICY) << &ask - too_much;
+    EXPECT_EQ(job.text().rfind("dl: the job asks for ", 0), 0U) << &ask - too_much << job.text();
+    Job change({}, false);
+    ask(&change.desc);
+    char* message = nullptr;
+    EXPECT_EQ(modify(&change.desc, 1000, &message), ESLURM_ACCESS_DENIED) << &ask - too_much;
+    EXPECT_EQ(modify(&change.desc, 0, &message), SLURM_SUCCESS) << &ask - too_much;
+    slurm_xfree(reinterpret_cast<void**>(&message));
+  }
+  Job plain({});
+  abi::set_string(&plain.desc.account, "vision");
+  abi::set_string(&plain.desc.tres_per_job, "gres:gpu:1");
+  EXPECT_EQ(submit(&plain), SLURM_SUCCESS) << plain.text();
+  configure("");
+  wait_for_the_next_look();
 }
 
 TEST_F(JobSubmit, knows_srun_from_salloc) {

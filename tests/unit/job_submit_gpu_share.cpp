@@ -69,6 +69,8 @@ TEST(GpuShare, of_cpus_counts_every_way_to_ask_for_them) {
       {"--ntasks-per-node", [](Submission* given, int64_t cpus) { given->tasks_per_node = cpus; }},
       {"--mincpus", [](Submission* given, int64_t cpus) { given->cpus_per_node = cpus; }},
       {"sbatch's own sum", [](Submission* given, int64_t cpus) { given->min_cpus = cpus; }},
+      {"the most that it may get", [](Submission* given, int64_t cpus) { given->max_cpus = cpus; }},
+      {"-O -c", [](Submission* given, int64_t cpus) { given->cpus_per_task = cpus, given->overcommit = true; }},
       {"--cpus-per-gpu", [](Submission* given, int64_t cpus) { given->cpus_of_gpu = (cpus + 1) / 2; }}};
   for (const Row& row : rows) {
     Submission given = with_gpus("2");
@@ -114,6 +116,38 @@ TEST(GpuShare, of_a_job_that_takes_whole_nodes_may_be_all_their_memory) {
   EXPECT_EQ(said(given), "");
 }
 
+// It leaves no GPU without, whichever option asks for all of them.
+TEST(GpuShare, of_a_job_that_takes_whole_nodes_is_not_limited) {
+  Submission given;
+  given.cpus_per_task = 200;
+  given.memory_per_node = 900 * kGiB;
+  given.tres_per_task = "gres:gpu:8";
+  EXPECT_EQ(said(given), "") << "one learner";
+  given.tasks = 2;
+  EXPECT_EQ(said(given), "") << "two learners";
+  given.tres_per_task = "gres:gpu:7";
+  EXPECT_NE(said(given), "");
+  given.tasks.reset();
+  given.tres_per_task.clear();
+  given.tres_per_job = "gres:gpu:8";
+  EXPECT_NE(said(given), "") << "these may be on eight nodes";
+  given.min_nodes = given.max_nodes = 1;
+  EXPECT_EQ(said(given), "");
+  given.min_nodes = given.max_nodes = 2;
+  EXPECT_NE(said(given), "");
+}
+
+// Slurm gives GPUs for the whole job on as many nodes as it likes, also if there is one task: 9 are 8 and 1.
+TEST(GpuShare, counts_the_nodes_that_one_task_may_get) {
+  Submission given;
+  given.batch = true;
+  given.tres_per_job = "gres:gpu:9";
+  given.memory_per_node = 9 * 64 * kGiB;
+  EXPECT_NE(said(given).find("-N"), std::string::npos) << said(given);
+  given.memory_per_node = 64 * kGiB;
+  EXPECT_EQ(said(given), "");
+}
+
 // Of GPUs for the whole job, Slurm may put one on each of so many nodes.
 TEST(GpuShare, is_that_of_the_largest_and_the_smallest_number_of_nodes) {
   Submission given;
@@ -151,6 +185,11 @@ TEST(GpuShare, is_read_from_what_slurm_sends) {
   EXPECT_EQ(count_of_gpu("gres/gpu=4"), 4);
   EXPECT_EQ(count_of_gpu("gres:lustre:4"), std::nullopt);
   EXPECT_EQ(count_of_gpu(""), std::nullopt);
+  // Slurm reads units, and of several numbers takes the last: each that is not plain is more than any limit.
+  EXPECT_EQ(count_of_gpu("gres:gpu:1,gres:gpu:900"), 900);
+  EXPECT_EQ(count_of_gpu("gres:gpu:900,gres:gpu:1"), 900);
+  for (const char* tres : {"gres:gpu:1K", "gres:gpu:1KiB", "gres:gpu:-1", "gres:gpu", "gres:gpu:99999999999999999999"})
+    EXPECT_GT(count_of_gpu(tres).value_or(0), int64_t{1} << 30) << tres;
 }
 
 TEST(GpuShare, stays_what_it_was_at_submission) {

@@ -77,6 +77,13 @@ constexpr char kTaskCountSeparator = '=';
 constexpr char kTaskCountSeparator = ':';
 #endif
 
+// The bit of slurm_conf.conf_flags for AllowSpecResourcesUsage.
+#ifdef CONF_FLAG_ASRU
+constexpr uint32_t kAllowsCoreSpec = CONF_FLAG_ASRU;
+#else
+constexpr uint32_t kAllowsCoreSpec = CTL_CONF_ASRU;
+#endif
+
 // True if, in a job with --ntasks, --ntasks-per-node and --gpus-per-task, --ntasks is the number of tasks that get CPUs
 // and GPUs: from 24.11.1 up to 25.05. Before and after, --ntasks-per-node on each node decides. Slurm's source:
 // src/plugins/select/cons_tres/dist_tasks.c, where _get_task_count() came with 24.11.1 ("Use task count in dist_tasks

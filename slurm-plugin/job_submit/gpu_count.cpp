@@ -259,8 +259,8 @@ class Counter {
     const int64_t gpus = largest_node(site_, count_.type);
     if (gpus == 0)
       return Error{Errc::kUnsupported,
-                   "--exclusive takes all GPUs of a node, and [nodes] of dl.toml does not say how many "
-                   "these are; allowed: a job without --exclusive"};
+                   "--exclusive or --core-spec takes all GPUs of a node, and [nodes] of dl.toml does not say how many "
+                   "these are; allowed: a job without it"};
     const int64_t asked = std::max<int64_t>(gpus, count_.per_node);
     count_ = GpuCount{0, 0, 1, 0, count_.type, 0};
     return by_node(asked, "--exclusive");

@@ -102,6 +102,11 @@ bool keeps_others_off(uint16_t shared) {
   return shared != kExclusive && shared != kShared && given16(shared).has_value();
 }
 
+// Where slurm.conf allows --core-spec and --thread-spec, Slurm gives a job with one of them whole nodes.
+bool has_core_spec(const job_desc_msg_t& job) {
+  return job.core_spec != NO_VAL16 && (&slurm_conf == nullptr || (slurm_conf.conf_flags & abi::kAllowsCoreSpec) != 0);
+}
+
 Submission read_submission(const job_desc_msg_t& job) {
   Submission given;
   given.batch = job.script != nullptr;
@@ -148,7 +153,7 @@ Submission read_submission(const job_desc_msg_t& job) {
   if (auto minutes = given32(job.time_limit)) given.time_limit = std::chrono::minutes(*minutes);
   given.qos = abi::text_of(job.qos);
   given.partition = abi::text_of(job.partition);
-  given.exclusive = job.shared == kExclusive;
+  given.exclusive = job.shared == kExclusive || has_core_spec(job);
   given.keeps_others_off = keeps_others_off(job.shared);
   given.spread_job = (job.bitflags & SPREAD_JOB) != 0;
   given.use_min_nodes = (job.bitflags & USE_MIN_NODES) != 0;

@@ -14,6 +14,7 @@
 
 #include "common/contract/exit_codes.h"
 #include "common/contract/progress_page.h"
+#include "launcher/supervise/succession.h"
 
 namespace dl::supervise {
 
@@ -145,7 +146,8 @@ TEST_F(EndJudgeTest, NodesAreCheckedOnlyBeforeARestartThatOneOfThemMayHaveCaused
       finish(1);
       attempt_.end(0);
       const Decided decided = end();
-      EXPECT_EQ(decided.check, wanted && decided.what == Action::kRestart && blames_nodes(judge_->failure_class()));
+      EXPECT_EQ(decided.what, Action::kRestart);
+      EXPECT_EQ(decided.check, wanted && by_node);
     }
 }
 
@@ -217,13 +219,29 @@ TEST_F(EndJudgeTest, WhoSentASigtermThatEndedTheLearnersSlurmTells) {
   fail(0, SIGTERM);
   EXPECT_TRUE(judge_->over().by_sigterm);
   EXPECT_FALSE(judge_->why(kUnix - 1000, kUnix).by_slurm) << "Slurm does not answer";
+  slurm_cli::JobInfo info;
+  info.state = "RUNNING";
+  slurm_->learn(info);
+  EXPECT_FALSE(judge_->why(kUnix - 1000, kUnix).by_slurm) << "Slurm does nothing with the job, so it was somebody else";
+  info.state = "CANCELLED by 1000";
+  slurm_->learn(info);
+  EXPECT_EQ(judge_->why(kUnix - 1000, kUnix).by_slurm, StopCause::kCancelled);
+  begin();
+  slurm_->learn(info);
+  fail(0, SIGSEGV);
+  EXPECT_FALSE(judge_->why(kUnix - 1000, kUnix).by_slurm) << "no SIGTERM has ended it";
 }
 
-TEST_F(EndJudgeTest, AfterTheDeathOfADlrunTheAttemptBeginsAnewOrTheDeadOnesDecisionIsCarriedOut) {
+Failure death_of_dlrun() {
   Failure death;
   death.kind = Failure::Kind::kLauncher;
   death.text = "dlrun was killed by signal 9 (SIGKILL)";
   death.exit = 137;
+  return death;
+}
+
+TEST_F(EndJudgeTest, AfterTheDeathOfADlrunAnAttemptBeginsUnlessItDiesTooOften) {
+  const Failure death = death_of_dlrun();
   guard::Predecessor before;
   before.death = death.text;
   bool goes_on = true;
@@ -233,6 +251,26 @@ TEST_F(EndJudgeTest, AfterTheDeathOfADlrunTheAttemptBeginsAnewOrTheDeadOnesDecis
   before.last = true;
   EXPECT_EQ(judge_->after_death(death, before, &goes_on).what, Action::kFail);
   EXPECT_EQ(judge_->decision().exit_status, 137);
+}
+
+TEST_F(EndJudgeTest, WhatADeadDlrunHadDecidedIsCarriedOut) {
+  const Failure death = death_of_dlrun();
+  guard::Predecessor before;
+  before.death = death.text;
+  journal_->job(record::JobState::kDeploy, "");
+  journal_->job(record::JobState::kProcessing, "all learners run");
+  journal_->job(record::JobState::kHalted, "paused: saved at train step 40", 40, "", kExitSaved);
+  journal_->change_memory([](record::RunMemory* memory) { memory->decided = decided_text(Action::kHold); });
+  bool goes_on = false;
+  EXPECT_EQ(judge_->after_death(death, before, &goes_on).what, Action::kHold);
+  EXPECT_TRUE(goes_on);
+  EXPECT_EQ(judge_->decision().exit_status, kExitSaved);
+  stop(StopCause::kSlurmRequeue);
+  EXPECT_EQ(judge_->after_death(death, before, &goes_on).what, Action::kAlreadyRequeued)
+      << "Slurm has put it back since";
+  journal_->change_memory([](record::RunMemory* memory) { memory->decided.clear(); });
+  EXPECT_EQ(judge_->after_death(death, before, &goes_on).what, Action::kRestart) << "nothing was decided";
+  EXPECT_FALSE(goes_on);
 }
 
 TEST_F(EndJudgeTest, TheLastWordsNameTheClassAndShowTheLogOfTheFirstFailure) {

@@ -9,8 +9,8 @@
 
 namespace dl::supervise {
 
-// Calls `step` each interval_ms, for the first time in the next turn of the loop, until it returns true. A step that
-// has not come to its end when the loop does is forgotten.
+// Calls `step` each interval_ms, for the first time in the next turn of the loop, until it returns true. uv_run() does
+// not return before that, unless uv_stop() ends it: so a step has to return true also once nobody needs it any more.
 void repeat(uv_loop_t* loop, uint64_t interval_ms, std::function<bool()> step);
 
 }  // namespace dl::supervise

@@ -31,7 +31,8 @@ class SilenceWatch {
         found_(std::move(found)) {}
 
   // To be called each second. now_ms: of the awake clock. If agents are silent, Slurm is asked whether the job is
-  // suspended. `found` is called when it has answered, unless another attempt runs by then.
+  // suspended. When it has answered, `found` is called with those that are silent still: none if it is suspended. It is
+  // not called if the learners of that attempt have ended by then.
   void look(int64_t now_ms);
 
  private:

@@ -10,10 +10,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 
 #include "common/base/parse.h"
-#include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
 
 namespace dl::supervise {
@@ -25,7 +23,6 @@ namespace {
 using record::JobState;
 
 constexpr int64_t kTickMs = 50;
-constexpr int kFailureGraceMs = 500;  // for learners to write their last lines before they are killed
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 // An attempt: agents start, say hello, start their learners, report, and end.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -19,7 +18,6 @@ namespace {
 
 using record::JobState;
 
-constexpr int kFailureGraceMs = 500;  // for the other learners to write their last lines after one has failed
 constexpr int64_t kServeOnMs = 1000;  // for learners that serve to end by themselves after all others have
 
 }  // namespace

@@ -3,18 +3,14 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <utility>
 
-#include "common/base/hostlist.h"
 #include "common/base/parse.h"
-#include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
 #include "common/process/descendants.h"
-#include "launcher/protocol/progress_file.h"
 #include "launcher/supervise/once_more.h"
 #include "launcher/supervise/repeat.h"
 #include "launcher/supervise/succession.h"
@@ -27,6 +23,7 @@ using record::JobState;
 
 constexpr int64_t kSettleLimitMs = 20000;  // for the last comment to reach slurmctld
 constexpr int64_t kSettleCancelledMs = 1000;
+
 }  // namespace
 
 void Supervisor::perform(const AskWhy& /*ask*/) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Goes on without a lost node in the same allocation: the next attempt begins on the remaining nodes, as soon as
-// nothing can run on the lost one any more, and the lost node is given back to Slurm.
+// nothing can run on the lost one any more, and the lost node is given back to Slurm. Or without the store that dlrun
+// hosts, where PyTorch cannot use it.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <utility>
 
 #include "launcher/supervise/repeat.h"
 #include "launcher/supervise/supervisor.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes events to the states of the run (run_state.h), and performs the actions that they return.
-#include <algorithm>
 #include <csignal>
 #include <utility>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to stop (from signals, Slurm, the time limit and dlctl) come in here, and what learners are told of a stop
-// goes out. run_stop.cpp decides what a request leads to.
+// Requests to stop come in here: from signals, Slurm, the time limit and request.json. run_stop.cpp decides what a
+// request leads to, and learner_orders.cpp tells learners.
 #include <csignal>
 #include <cstdio>
 

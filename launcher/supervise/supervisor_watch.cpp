@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks from time to time for agents that have not connected or have become silent, for learners that are slower than
-// the others, and for GPUs that are not used.
+// What follows when the program that starts agents has ended, or when agents are silent; and what the train steps of an
+// attempt say about how its job scales.
 #include <fmt/core.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <csignal>
-
 #include "common/base/parse.h"
-#include "common/contract/exit_codes.h"
 #include "launcher/slurm_cli/refused_step.h"
 #include "launcher/supervise/scaling_watch.h"
 #include "launcher/supervise/supervisor.h"

@@ -17,8 +17,9 @@ class Sweeper {
   Sweeper(SlurmJob* slurm, const NodePool* nodes, std::string agent_path)
       : slurm_(slurm), nodes_(*nodes), agent_path_(std::move(agent_path)) {}
 
-  // Kills all processes that have this run id (env::kRunId). `done` is called when that is over, at once without Slurm,
-  // and after 20 s at the latest. Nothing is done under Slurm if a node is lost: a job step on it would not start.
+  // Kills all processes that have this run id (env::kRunId). `done` is called when that is over: without Slurm before
+  // this returns, else when the job step that does it has ended, which gets 20 s. If a node is lost, nothing is done
+  // under Slurm, since a job step on that node would not start, and `done` is called at once.
   void sweep(const std::string& run_id, std::function<void()> done);
 
  private:

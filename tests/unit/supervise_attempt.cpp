@@ -8,23 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/supervise_plan.h"
+
 namespace dl::supervise {
 namespace {
 
 using namespace protocol;
-
-plan::LaunchPlan plan_of(int learners) {
-  plan::LaunchPlan plan;
-  for (int rank = 0; rank < learners; ++rank) {
-    plan::PlannedNode node;
-    node.name = "n" + std::to_string(rank);
-    plan.nodes.push_back(node);
-    plan::PlannedLearner learner;
-    learner.rank = learner.node = rank;
-    plan.learners.push_back(learner);
-  }
-  return plan;
-}
 
 Progress at_step(int64_t step, int64_t saved = -1) {
   Progress progress;

@@ -15,6 +15,7 @@
 #include "common/contract/exit_codes.h"
 #include "common/contract/progress_page.h"
 #include "launcher/supervise/succession.h"
+#include "tests/unit/supervise_plan.h"
 
 namespace dl::supervise {
 
@@ -33,14 +34,6 @@ class EndJudgeTest : public testing::Test {
     ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
     plan_.under_slurm = true;
     plan_.restarts = 3;
-    for (int rank = 0; rank < 2; ++rank) {
-      plan::PlannedNode node;
-      node.name = "n" + std::to_string(rank);
-      plan_.nodes.push_back(node);
-      plan::PlannedLearner learner;
-      learner.rank = learner.node = rank;
-      plan_.learners.push_back(learner);
-    }
     begin();
   }
   void TearDown() override {
@@ -89,7 +82,7 @@ class EndJudgeTest : public testing::Test {
 
   std::string folder_ = testing::TempDir() + "judge-XXXXXX";
   uv_loop_t loop_{};
-  plan::LaunchPlan plan_;
+  plan::LaunchPlan plan_ = plan_of(2);
   SiteConfig site_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<NodePool> nodes_;

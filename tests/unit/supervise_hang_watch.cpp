@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/unit/supervise_fake_connections.h"
+#include "tests/unit/supervise_plan.h"
 
 namespace dl::supervise {
 
@@ -17,17 +18,7 @@ namespace {
 // Three learners, each on a node of its own; learner N's agent has connection 20 + N.
 class HangWatchTest : public testing::Test {
  protected:
-  HangWatchTest() {
-    for (int rank = 0; rank < 3; ++rank) {
-      plan::PlannedNode node;
-      node.name = "n" + std::to_string(rank);
-      plan_.nodes.push_back(node);
-      plan::PlannedLearner learner;
-      learner.rank = learner.node = rank;
-      plan_.learners.push_back(learner);
-    }
-    begin();
-  }
+  HangWatchTest() { begin(); }
   void begin() {
     attempt_ = Attempt(plan_, 1000, 0);
     agents_.begin(3, false);
@@ -48,7 +39,7 @@ class HangWatchTest : public testing::Test {
     return watch_.stalled(rank, its, 100'000);
   }
 
-  plan::LaunchPlan plan_;
+  plan::LaunchPlan plan_ = plan_of(3);
   FakeConnections connections_;
   AgentFleet agents_{&connections_, plan_};
   Attempt attempt_;

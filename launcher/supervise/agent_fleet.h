@@ -67,7 +67,6 @@ class AgentFleet {
   bool has(int rank) const { return agent(rank).connection != 0; }
   void heard(int rank, int64_t now_ms) { agent(rank).heard_ms = now_ms; }
   void tell(int rank, const protocol::ControlMessage& message) { connections_->send(agent(rank).connection, message); }
-  void tell_line(int rank, const std::string& line) { connections_->send_line(agent(rank).connection, line); }
   void tell_all(const std::string& line, const Learners& learners);
   // Tells one agent of each host, also one whose learner has ended. Returns how many.
   int tell_each_host(const std::string& line, const Learners& learners);

@@ -15,7 +15,6 @@ class Voice {
   Voice(int run, bool quiet, Write write = {});
 
   const std::string& name() const { return name_; }  // "dlrun", or "dlrun 2"
-  bool quiet() const { return quiet_; }
   // One line for the user, unless the run is quiet.
   void say(const std::string& line) const;
   void say_if(const std::string& line) const {  // the same; nothing if the line is empty

@@ -32,6 +32,20 @@ class Names(support.Case):
             self.assertEqual(body_of(result).splitlines()[-1], "dlrun -- $PY train.py")
 
 
+    def test_an_interpreter_in_an_array_or_under_another_name(self):
+        for word in ('"${PY[@]}"', "$EXEC"):  # what another file sets
+            result = of(f"{word} -m torch.distributed.run --nproc_per_node=2 \\\n  -m ours.train --lr 1\n", NODE)
+            self.assertEqual((result.learners, body_of(result)), ("2", f"dlrun -- {word} -m ours.train --lr 1\n"))
+        self.assertEqual(body_of(of('"${PY[@]}" train.py\n', NODE)), 'dlrun -- "${PY[@]}" train.py\n')
+
+    def test_the_settings_of_accelerate_lie_where_the_script_is_submitted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "scripts"))
+            with open(os.path.join(folder, "two.yaml"), "w") as file:
+                file.write("num_processes: 2\nmixed_precision: bf16\n")
+            result = of("accelerate launch --config_file two.yaml t.py\n", NODE.replace("gpu:2", "gpu:4"), os.path.join(folder, "scripts"))
+        self.assertEqual((result.learners, result.gpus, body_of(result)), ("2", 2, "ACCELERATE_MIXED_PRECISION=bf16 dlrun -- python3 t.py\n"))
+
     def test_no_interpreter_lies_beside_what_pip_installs_for_a_user(self):
         self.assertEqual(body_of(of("/home/me/.local/bin/torchrun --nproc_per_node=2 t.py\n", NODE)), "dlrun -- python3 t.py\n")
         self.assertEqual(body_of(of("/venv/bin/torchrun --nproc_per_node=2 t.py\n", NODE)), "dlrun -- /venv/bin/python3 t.py\n")

@@ -140,14 +140,19 @@ class Counts:
             return self.at_run_time([nodes or launches.Told("1", at), launches.Told(str(each), at)], at, each)
         return self.at_run_time([], at)
 
+    def place_of(self, path: str) -> Optional[str]:
+        """Where a file that the script names is."""
+        return None
+
     def of_accelerate(self, launch: launches.Launch, told: Dict[str, launches.Told], known: Dict[str, Optional[int]], at: int) -> Count:
         total = self.number(told.get("total"))
         if "config" in told:
-            variables, of_file = environment_of(shell.unquoted(told["config"].raw), self.folder)
+            path = shell.unquoted(told["config"].raw)
+            variables, of_file = environment_of(self.place_of(path) or path, self.folder)
             total = total if total is not None or "total" in told else of_file
             if variables is None:
                 launch.settings = told["config"].raw
-                self.note(told["config"].at, f"--config_file {shell.unquoted(told['config'].raw)} cannot be read here: the job itself reads what it says of precision, "
+                self.note(told["config"].at, f"--config_file {path} cannot be read here: the job itself reads what it says of precision, "
                           "DeepSpeed or FSDP (dlctl migrate --variables-of)")
             else:
                 launch.env += [(name, shell.quoted(value)) for name, value in variables if name not in dict(launch.env)]

@@ -8,8 +8,8 @@ from .launchers import HEADS, LAUNCHERS, MODULES, UTILITIES, WRAPPERS, Launcher
 from .shell import RESERVED, unquoted
 from .words import DEPTH, Cursor, Holder
 
-# Also a variable that by its name holds the interpreter: $PYTHON_BIN, ${PY:-python3}.
-PYTHON = re.compile(r"(?:\S*/)?(?:i?python[\d.]*|pypy[\d.]*)|\$\{?(?:\w*(?:PYTHON|python)|(?:\w+_)?PY)(?:_?(?:BIN|EXE|PATH|bin|exe))?(?::?[-=][^}]*)?\}?")
+# Also a variable that by its name holds the interpreter: $PYTHON_BIN, ${PY:-python3}, "${PY[@]}".
+PYTHON = re.compile(r"(?:\S*/)?(?:i?python[\d.]*|pypy[\d.]*)|\$\{?(?:\w*(?:PYTHON|python)|(?:\w+_)?PY)(?:_?(?:BIN|EXE|PATH|bin|exe))?(?:\[[@*]\]|:?[-=][^}]*)?\}?")
 KEPT_IN_FRONT = {"exec", "nohup", "setsid", "command", "builtin", "env", "sudo", "unbuffer", "stdbuf", "eval", "time"}
 SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"}
 
@@ -167,7 +167,7 @@ def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]
             return launcher, len(names), f"{folder}/python3" if folder and folder[0] not in "\"'" else ""
     if re.fullmatch(r"\$\{?\w*torchrun\w*\}?", word, re.I) and len(cursor.held(word).replace("\\\n", " ").split()) < 2:
         return "torchrun", 1, _python_beside(cursor, word)
-    if not PYTHON.fullmatch(word):
+    if not PYTHON.fullmatch(word) and not _is_before_module(cursor, word, ahead):
         return None
     options = [cursor.raw(ahead) or ""]
     at = ahead + 1
@@ -192,6 +192,12 @@ def _head_here(cursor: Cursor, ahead: int = 0) -> Optional[Tuple[str, int, str]]
         if option in ("-X", "-W"):
             options.append(cursor.raw(at) or "")
             at += 1
+
+
+def _is_before_module(cursor: Cursor, word: str, ahead: int) -> bool:
+    """Whether the word is a variable that the script does not set, with a launcher's module behind it: an interpreter whatever its name."""
+    name = re.fullmatch(r"\$\{?([A-Za-z_]\w*)(\[[@*]\])?\}?", word)
+    return name is not None and cursor.plain(ahead + 1) == "-m" and cursor.plain(ahead + 2) in MODULES and not cursor.is_set(name.group(1))
 
 
 def _python_beside(cursor: Cursor, word: str) -> str:

@@ -62,6 +62,30 @@ class Names(support.Case):
         self.assertEqual((result.launches, "Ray starts and places" in str(result.notes)), (0, True))
 
 
+class OneProcess(support.Case):
+    """Scripts that start processes without a launcher: each training is dlrun's, and what comes before and after is not."""
+    ONE = "#!/bin/bash\n#SBATCH --gres=gpu:1\n"
+
+    def changed(self, body, head=ONE):
+        """The lines in which dlrun stands."""
+        result = of(body, head)
+        return (result.learners, result.gpus), [line for line in body_of(result).splitlines() if "dlrun" in line]
+
+    def test_what_trains_is_chosen_by_its_name_wherever_it_stands(self):
+        for train in ("python train.py", "python -m ours.finetune", "python src/sft_model.py", "python run.py train", "python -u main.py --mode train"):
+            for other in ("python evaluate.py", "python plot_training_log.py", "python prepare_train_data.py", "python run.py eval"):
+                for body in (f"{other}\n{train} --lr 1\n", f"{train} --lr 1\n{other}\n"):
+                    self.assertEqual(self.changed(body), (("1", 1), [f"dlrun -- {train} --lr 1"]), body)
+        # Where no name says it, the last one is it.
+        self.assertEqual(self.changed("python a.py\npython b.py\n")[1], ["dlrun -- python b.py"])
+
+    def test_a_training_that_is_started_several_times(self):
+        self.assertEqual(self.changed("python train.py --a\npython train.py --b\n"), (("1", 1), ["dlrun -- python train.py --a", "dlrun -- python train.py --b"]))
+        self.assertEqual(self.changed("python go.py --a\npython b.py\npython go.py --b\n")[1], ["dlrun -- python go.py --a", "dlrun -- python go.py --b"])
+        result = self.changed("CUDA_VISIBLE_DEVICES=0 python train.py --a &\nCUDA_VISIBLE_DEVICES=1 python train.py --b &\nwait\n", NODE)
+        self.assertEqual(result, (("2", 1), ["dlrun --learners 1 -- python train.py --a &", "dlrun --learners 1 -- python train.py --b &"]))
+
+
 class OneNode(support.Case):
     def test_a_launcher_of_the_batch_script_has_the_gpus_of_its_node(self):
         head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks=2\n#SBATCH --gres=gpu:3\n"

@@ -12,6 +12,21 @@ from .words import DEPTH, Cursor
 # A program that may train if its first argument is "train".
 NO_TOOL = r"(?!(?:cd|source|pushd|set|unset|read|wait|exit|return|sed|awk|grep|sort|cut|zip|make|sh|bash)$)[\w/][\w./-]*"
 
+TRAINS = re.compile(r"(?<![a-z])(pre|re)?train(er|ing|_?net)?(?![a-z])|fine_?tun(e|ing)|(?<![a-z])(sft|grpo|dpo|ppo)(?![a-z])", re.I)
+OTHER = re.compile(r"(?<![a-z])(eval\w*|test\w*|predict\w*|infer\w*|plot\w*|log|logs|pre-?process\w*|prepare?\w*|generate?\w*|gen|convert\w*|download\w*|export\w*|analy\w*|tokeniz\w*|data|dataset|split\w*|stats?|visuali\w*|merge\w*)(?![a-z])",
+                   re.I)
+
+
+def says_that_it_trains(words: List[str]) -> bool:
+    """Whether a program and what it is told say that they train: train.py, run.py train, main.py --mode train."""
+    told = [word for i, word in enumerate(words[1:3]) if i == 0 or re.fullmatch(r"--?(mode|task|phase|stage|action|command)", words[1])]
+    told = [word.rpartition("=")[2] for word in told if not word.startswith("-") or re.match(r"--(mode|task|phase|stage|action|command)=", word)]
+    if any(re.fullmatch(r"(pre|re)?train(ing)?|fine_?tun(e|ing)", word) for word in told):
+        return True
+    name = os.path.basename(words[0]) if words else ""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])|_", "-", name)  # trainModel.py, train_model.py
+    return TRAINS.search(name) is not None and OTHER.search(name) is None and not any(OTHER.fullmatch(word) for word in told)
+
 
 class Plain(Forms):
     def trains(self, code: str, depth: int = 0) -> bool:
@@ -34,30 +49,56 @@ class Plain(Forms):
         return bool(launches.PYTHON.fullmatch(launch.program)) and cursor.plain(1) in ("-c", "-V", "--version", None)
 
     def plain_python(self, commands: Optional[List[shell.Command]] = None) -> List[Found]:
-        """The launch of a script that starts one process without a launcher: its last python with a file."""
-        for command in reversed(self.commands if commands is None else commands):
-            cursor = Cursor(self.text, command.words, self.assigned)
-            if not launches.skip_front(cursor) or command.after in ("|",):
-                continue
-            start = cursor.top.at
-            words = cursor.top.words
-            raw = [shell.unquoted(self.text[word.start:word.end]) for word in words[start:]]
-            unknown = launches.is_unknown(cursor)
-            raw = raw[1:] if unknown else self.with_value(cursor, raw)
-            if launches.is_wrapper(raw[0]) or raw[0] in ("docker", "podman") and "run" in raw[1:2]:
-                behind = [i for i, word in enumerate(raw) if launches.PYTHON.fullmatch(word)]
-                of_shell = any(re.fullmatch(r"-\w*c", word) for word in raw) and any(re.search(
-                    r"\bpython[\d.]*[ \t]+(-[a-zA-Z]+[ \t]+)*?(\S+\.py\b|-m[ \t]+(?!pip|venv))", word) for word in raw[1:])
-                of_shell = of_shell or any(re.search(r"\w\.(sh|bash)$", word) for word in raw[1:])
-                raw = raw[behind[0]:] if behind else ["python", "x.py"] if of_shell else raw
-            if launches.PYTHON.fullmatch(raw[0]) and len(raw) > 1 and any(word.endswith(".py") or word == "-m" for word in raw[1:6]) and \
-                    not set(raw[1:3]) & {"-c", "pip", "venv", "-V"}:
-                if unknown:
-                    self.note(words[start].start, unknown)
-                launch = launches.Launch(cursor)
-                launch.program, launch.stack, launch.first = raw[0], [cursor.top], words[start].start
-                return [Found(launch, [], Count(1, 1), self.in_background(command), words[start].start)]
-        return self.own_command() if commands is None else []
+        """The launches of a script that starts processes without a launcher: each python that says by its name that it trains, else the
+        last one with a file, wherever it is started."""
+        found = [item for item in map(self.python_of, self.commands if commands is None else commands) if item is not None]
+        if not found:
+            return self.own_command() if commands is None else []
+        training = [item for item in found if says_that_it_trains(self.words_behind(item))]
+        chosen = training or [item for item in found if self.program_of(item) == self.program_of(found[-1])]
+        for item in chosen:
+            for text in item.launch.notes:
+                self.note(item.at, text)
+        return chosen if commands is None else chosen[-1:]
+
+    def python_of(self, command: shell.Command) -> Optional[Found]:
+        """The launch of a python with a file or a module; None if the command is none."""
+        cursor = Cursor(self.text, command.words, self.assigned)
+        if not launches.skip_front(cursor) or command.after in ("|",):
+            return None
+        start = cursor.top.at
+        words = cursor.top.words
+        raw = [shell.unquoted(self.text[word.start:word.end]) for word in words[start:]]
+        unknown = launches.is_unknown(cursor)
+        raw = raw[1:] if unknown else self.with_value(cursor, raw)
+        if launches.is_wrapper(raw[0]) or raw[0] in ("docker", "podman") and "run" in raw[1:2]:
+            behind = [i for i, word in enumerate(raw) if launches.PYTHON.fullmatch(word)]
+            of_shell = any(re.fullmatch(r"-\w*c", word) for word in raw) and any(re.search(
+                r"\bpython[\d.]*[ \t]+(-[a-zA-Z]+[ \t]+)*?(\S+\.py\b|-m[ \t]+(?!pip|venv))", word) for word in raw[1:])
+            of_shell = of_shell or any(re.search(r"\w\.(sh|bash)$", word) for word in raw[1:])
+            raw = raw[behind[0]:] if behind else ["python", "x.py"] if of_shell else raw
+        if not launches.PYTHON.fullmatch(raw[0]) or len(raw) < 2 or not any(word.endswith(".py") or word == "-m" for word in raw[1:6]) or \
+                set(raw[1:3]) & {"-c", "pip", "venv", "-V"}:
+            return None
+        launch = launches.Launch(cursor)
+        launch.program, launch.stack, launch.first = raw[0], [cursor.top], words[start].start
+        launch.notes += [unknown] if unknown else []
+        return Found(launch, [], Count(1, 1), self.in_background(command), words[start].start)
+
+    def words_behind(self, item: Found) -> List[str]:
+        """The words of a python from the program, or the module, on."""
+        held = [word for one in item.launch.cursor.top.words for word in self.with_value_of(self.text[one.start:one.end])]
+        first = next((i for i, word in enumerate(held) if word.endswith(".py") or word == "-m"), len(held))
+        return held[first + (held[first:first + 1] == ["-m"]):]
+
+    def with_value_of(self, word: str) -> List[str]:
+        """The words of a word's value, if it is a variable of the script; else the word itself."""
+        name = re.fullmatch(r"\"?\$\{?(\w+)(\[@\])?\}?\"?", word)
+        held = [self.text[one.value[0]:one.value[1]] for one in self.assigned if name and one.name == name.group(1)]
+        return shell.unquoted(held[-1]).strip("()").split() if held else [shell.unquoted(word)]
+
+    def program_of(self, item: Found) -> str:
+        return "".join(self.words_behind(item)[:1])
 
     def with_value(self, cursor: Cursor, raw: List[str]) -> List[str]:
         """The words `raw` of a command, with the value of the variable that begins them, as in $CMD or "${CMD[@]}"."""

@@ -86,6 +86,19 @@ class OneProcess(support.Case):
         self.assertEqual(result, (("2", 1), ["dlrun --learners 1 -- python train.py --a &", "dlrun --learners 1 -- python train.py --b &"]))
 
 
+    def test_nothing_but_a_training_is_taken_several_times(self):
+        for other in ("python report.py", "python lineage.py record || true", "python predict.py"):
+            self.assertEqual(len(self.changed(f"{other}\n{other}\n")[1]), 2 if "lineage" in other else 1)
+        self.assertEqual(self.changed("python go.py\npython evaluate.py\npython plot.py\n")[1], ["dlrun -- python go.py"])
+
+    def test_jobs_beside_that_of_a_training_stay(self):
+        job = "cat > {0}.sh << 'E'\n#!/bin/bash\n#SBATCH --gres=gpu:1\npython {0}.py\nE\nsbatch {0}.sh\n"
+        result = of(job.format("split") + job.format("train") + job.format("evaluate"), "#!/bin/bash\n")
+        self.assertEqual((result.launches, result.script.count("dl-learners"), result.notes), (1, 1, []))
+        self.assertIn("dlrun -- python train.py", result.script)
+        self.assertIn("dlrun -- python evaluate.py", of(job.format("evaluate"), "#!/bin/bash\n").script)
+
+
 class OneNode(support.Case):
     def test_a_launcher_of_the_batch_script_has_the_gpus_of_its_node(self):
         head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks=2\n#SBATCH --gres=gpu:3\n"

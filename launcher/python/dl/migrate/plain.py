@@ -13,7 +13,7 @@ from .words import DEPTH, Cursor
 NO_TOOL = r"(?!(?:cd|source|pushd|set|unset|read|wait|exit|return|sed|awk|grep|sort|cut|zip|make|sh|bash)$)[\w/][\w./-]*"
 
 TRAINS = re.compile(r"(?<![a-z])(pre|re)?train(er|ing|_?net)?(?![a-z])|fine_?tun(e|ing)|(?<![a-z])(sft|grpo|dpo|ppo)(?![a-z])", re.I)
-OTHER = re.compile(r"(?<![a-z])(eval\w*|test\w*|predict\w*|infer\w*|plot\w*|log|logs|pre-?process\w*|prepare?\w*|generate?\w*|gen|convert\w*|download\w*|export\w*|analy\w*|tokeniz\w*|data|dataset|split\w*|stats?|visuali\w*|merge\w*)(?![a-z])",
+OTHER = re.compile(r"(?<![a-z])(eval\w*|test\w*|predict\w*|infer\w*|plot\w*|log|logs|pre-?process\w*|prepare?\w*|generate?\w*|gen|convert\w*|download\w*|export\w*|analy\w*|tokeniz\w*|data|dataset|split\w*|stats?|visuali\w*|merge\w*|report\w*|table\w*|validate|check\w*|setup|build)(?![a-z])",
                    re.I)
 
 
@@ -23,12 +23,21 @@ def says_that_it_trains(words: List[str]) -> bool:
     told = [word.rpartition("=")[2] for word in told if not word.startswith("-") or re.match(r"--(mode|task|phase|stage|action|command)=", word)]
     if any(re.fullmatch(r"(pre|re)?train(ing)?|fine_?tun(e|ing)", word) for word in told):
         return True
-    name = os.path.basename(words[0]) if words else ""
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])|_", "-", name)  # trainModel.py, train_model.py
-    return TRAINS.search(name) is not None and OTHER.search(name) is None and not any(OTHER.fullmatch(word) for word in told)
+    return bool(words) and TRAINS.search(parted(words[0])) is not None and not says_something_else(words[0]) and not any(OTHER.fullmatch(word) for word in told)
+
+
+def parted(program: str) -> str:
+    """The name of a program in parts: trainModel.py and train_model.py as train-Model.py and train-model.py."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", "-", os.path.basename(program))
+
+
+def says_something_else(program: str) -> bool:
+    return OTHER.search(parted(program)) is not None
 
 
 class Plain(Forms):
+    says_no_training = False  # nothing has a launcher, and no program says by its name that it trains
+
     def trains(self, code: str, depth: int = 0) -> bool:
         """Whether the text of a shell may start a training, rather than say, copy or remove something."""
         for command in shell.commands(code, 0, len(code)):
@@ -54,8 +63,11 @@ class Plain(Forms):
         found = [item for item in map(self.python_of, self.commands if commands is None else commands) if item is not None]
         if not found:
             return self.own_command() if commands is None else []
-        training = [item for item in found if says_that_it_trains(self.words_behind(item))]
-        chosen = training or [item for item in found if self.program_of(item) == self.program_of(found[-1])]
+        chosen = [item for item in found if says_that_it_trains(self.words_behind(item))]
+        self.says_no_training = not chosen and commands is None
+        if not chosen:
+            may_train = [item for item in found if not says_something_else(self.program_of(item))]
+            chosen = [item for item in may_train if self.program_of(item) == self.program_of(may_train[-1])] or found[-1:]
         for item in chosen:
             for text in item.launch.notes:
                 self.note(item.at, text)

@@ -86,6 +86,10 @@ def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[
         results.append(_Migration(script, folder).run())
         return results[-1].script if results[-1].launches else None
 
+    def says_no_training(script: str) -> bool:
+        way = _Migration(script, folder)
+        return way.run().launches == 0 or way.says_no_training
+
     for one in wraps:
         line = text.count("\n", 0, one.wrap.start) + 1
         made = wrap.edits_of(text, one, of_one)
@@ -96,7 +100,7 @@ def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[
             results.pop()
             continue
         edits.update({(start, end): new for start, end, new in made})
-    for start, end, expanded in documents:
+    for start, end, expanded in wrap.of_trainings(text, documents, says_no_training):
         line = text.count("\n", 0, start)
         new = wrap.edit_of(text, start, end, expanded, of_one)
         notes += [Note(line + note.line, note.text) for note in results[-1].notes]

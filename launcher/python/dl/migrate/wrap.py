@@ -130,6 +130,11 @@ def documents(text: str) -> List[Tuple[int, int, bool]]:
     return found
 
 
+def of_trainings(text: str, documents: List[Tuple[int, int, bool]], says_no_training: Callable[[str], bool]) -> List[Tuple[int, int, bool]]:
+    """The documents without those that prepare or evaluate, if others train; else all."""
+    return [one for one in documents if not says_no_training(text[one[0]:one[1]])] or documents
+
+
 def edit_of(text: str, start: int, end: int, expanded: bool, migrate: Callable[[str], Optional[str]]) -> Optional[str]:
     script = migrate(text[start:end])
     if script is not None and expanded:

@@ -62,6 +62,15 @@ class Names(support.Case):
         self.assertEqual((result.launches, "Ray starts and places" in str(result.notes)), (0, True))
 
 
+class Unset(support.Case):
+    def test_a_number_that_slurm_sets_only_if_it_is_asked_for(self):
+        body = "export WORLD_SIZE=${SLURM_NTASKS_PER_NODE:-4}\naccelerate launch --num_processes $WORLD_SIZE t.py\n"
+        head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --gres=gpu:4\n"
+        self.assertEqual((of(body, head).learners, of(body, head).gpus), ("4", 1))
+        head = head.replace("ntasks=1", "ntasks-per-node=2")
+        self.assertEqual((of(body, head).learners, of(body, head).gpus), ("2", 2))
+
+
 class OneProcess(support.Case):
     """Scripts that start processes without a launcher: each training is dlrun's, and what comes before and after is not."""
     ONE = "#!/bin/bash\n#SBATCH --gres=gpu:1\n"

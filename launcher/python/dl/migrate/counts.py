@@ -52,7 +52,8 @@ class Counts:
             by_name.setdefault(one.name, []).append(one)
         # Assignments of branches that exclude one another are neighbours in the list.
         self.shared = frozenset(name for name, items in by_name.items() if any(self.branches.exclude(a.start, b.start) for a, b in zip(items, items[1:])))
-        self.values = Values(text, self.assigned, self.asked.known(), self.branches)
+        unset = {"SLURM_NTASKS_PER_NODE"} if self.asked.given and self.asked.per_node is None else set()
+        self.values = Values(text, self.assigned, self.asked.known(), self.branches, frozenset(unset))
         self.notes: List[Note] = []
         self.restarts: Optional[str] = None
         self.background: List[Tuple[int, int]] = []  # scripts within the text that are called with & behind them

@@ -4,7 +4,7 @@ running it."""
 import ast
 import operator
 import re
-from typing import Callable, Dict, List, Optional, Type
+from typing import Callable, Dict, FrozenSet, List, Optional, Type
 
 from .branches import Branches
 from .shell import Assignment, unquoted, words_of
@@ -17,9 +17,10 @@ GPUS = r"nvidia-smi|CUDA_VISIBLE_DEVICES|device_count|rocm-smi|SLURM_JOB_GPUS|SL
 
 class Values:
     """`known`: the values of Slurm's variables by name (SLURM_NNODES), and "gpus", those of a node; None if the script
-    does not tell."""
+    does not tell. `unset`: those of them that Slurm does not set, as no option asks for them."""
 
-    def __init__(self, text: str, assigned: List[Assignment], known: Dict[str, Optional[int]], branches: Branches):
+    def __init__(self, text: str, assigned: List[Assignment], known: Dict[str, Optional[int]], branches: Branches, unset: FrozenSet[str] = frozenset()):
+        self._unset = unset
         self._text, self._assigned, self._known, self._branches = text, assigned, known, branches
 
     def last(self, name: str, before: int) -> Optional[Assignment]:
@@ -65,7 +66,7 @@ class Values:
             return self._variable(match.group(1), before, depth)
         match = re.fullmatch(r"\$\{(\w+):?[-=](.*)\}", raw, re.S)
         if match:
-            value = self._variable(match.group(1), before, depth)
+            value = self._variable(match.group(1), before, depth) if match.group(1) not in self._unset else None
             return value if value is not None else self.number(match.group(2), before, depth + 1)
         match = re.fullmatch(r"\$\{(SLURM_\w+)(?:##?|%%?|//?)[^}]*\}", raw)
         if match:

@@ -62,6 +62,21 @@ class Names(support.Case):
         self.assertEqual((result.launches, "Ray starts and places" in str(result.notes)), (0, True))
 
 
+class Snippet(support.Case):
+    def test_one_that_looks_at_the_node_is_no_training(self):
+        for before in ("", "apptainer exec --nv i.sif "):
+            look = f"srun -n 1 {before}python -c 'import torch; print(torch.cuda.is_available(), torch.distributed.is_initialized())'\n"
+            self.assertEqual(body_of(of(look + "srun -n 2 python torch.py\n", NODE)), look + "dlrun -- python torch.py\n")
+
+    def test_one_that_trains_is_one(self):
+        code = 'C="\nimport subprocess, sys\nsubprocess.run([sys.executable, \'src/train.py\'], check=True)\n"\n'
+        for before in ("", "apptainer exec --nv i.sif "):
+            self.assertEqual(body_of(of(f'{code}srun -n 2 {before}python -c "$C"\n', NODE)), f'{code}dlrun -- {before}python -c "$C"\n')
+        result = of("srun python -c 'import subprocess as s\ns.call([\"torchrun\", \"t.py\"])'\n", NODE)
+        self.assertEqual((result.learners, result.gpus, "starts torchrun itself" in str(result.notes)), ("1", 2, True))
+        self.assertEqual(of("srun -n 2 python -c 'import hvd; hvd.init(); model.fit(x)'\n", NODE).launches, 1)
+
+
 class Unset(support.Case):
     def test_a_number_that_slurm_sets_only_if_it_is_asked_for(self):
         body = "export WORLD_SIZE=${SLURM_NTASKS_PER_NODE:-4}\naccelerate launch --num_processes $WORLD_SIZE t.py\n"

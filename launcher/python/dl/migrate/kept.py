@@ -130,6 +130,9 @@ class Kept(Job):
         if not self.keep_tail(item):
             self.say_what_runs_oftener(item)
         program = item.launch.program
+        words = [self.text[word.start:word.end] for word in item.launch.stack[-1].words]
+        if "-c" in words[:-1] and not item.launch.inner and re.search(r"torch\.distributed\.run\b|\btorchrun\b", item.launch.cursor.held(words[-1])):
+            self.note(item.at, "the text of this -c starts torchrun itself, once on each node as before; for a learner for each GPU, have it start the program alone")
         launchers = self.launchers_in_script(item)
         if launchers:
             script = self.script_of(item)

@@ -12,6 +12,9 @@ from .words import DEPTH, Cursor
 # A program that may train if its first argument is "train".
 NO_TOOL = r"(?!(?:cd|source|pushd|set|unset|read|wait|exit|return|sed|awk|grep|sort|cut|zip|make|sh|bash)$)[\w/][\w./-]*"
 
+# The text of a python -c trains, or starts a program or a launcher that does.
+TRAINS_ITSELF = re.compile(r"backward\(|init_process_group|Trainer\(|Accelerator\(|hvd\.init|\.fit\(|COMM_WORLD|jax\.distributed\.init|torch\.distributed\.run\b|\btorchrun\b|"
+                           r"(subprocess|runpy|os\.(system|exec)).*\btrain\w*\.py", re.S)
 TRAINS = re.compile(r"(?<![a-z])(pre|re)?train(er|ing|_?net)?(?![a-z])|fine_?tun(e|ing)|(?<![a-z])(sft|grpo|dpo|ppo)(?![a-z])", re.I)
 OTHER = re.compile(r"(?<![a-z])(eval\w*|test\w*|predict\w*|infer\w*|plot\w*|log|logs|pre-?process\w*|prepare?\w*|generate?\w*|gen|convert\w*|download\w*|export\w*|analy\w*|tokeniz\w*|data|dataset|split\w*|stats?|visuali\w*|merge\w*|report\w*|table\w*|validate|check\w*|setup|build)(?![a-z])",
                    re.I)
@@ -54,8 +57,15 @@ class Plain(Forms):
 
     def is_snippet(self, launch: launches.Launch) -> bool:
         """Whether the form shows that this is no training: srun python3 - <<EOF, srun python3 -c '...'."""
-        cursor = launch.cursor
-        return bool(launches.PYTHON.fullmatch(launch.program)) and cursor.plain(1) in ("-c", "-V", "--version", None)
+        words = [shell.unquoted(self.text[word.start:word.end]) for word in launch.stack[-1].words[launch.stack[-1].at:]]
+        if launches.is_wrapper(launch.program):
+            words = words[next((i for i, word in enumerate(words) if launches.PYTHON.fullmatch(word)), len(words)):]
+        if not words or not launches.PYTHON.fullmatch(words[0]):
+            return False
+        if words[1:2] == ["-c"]:
+            code = launch.cursor.held(words[2]) if len(words) > 2 else ""
+            return TRAINS_ITSELF.search(code) is None
+        return len(words) == 1 or words[1] in ("-V", "--version")
 
     def plain_python(self, commands: Optional[List[shell.Command]] = None) -> List[Found]:
         """The launches of a script that starts processes without a launcher: each python that says by its name that it trains, else the

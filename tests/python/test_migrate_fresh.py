@@ -72,8 +72,10 @@ class Snippet(support.Case):
         code = 'C="\nimport subprocess, sys\nsubprocess.run([sys.executable, \'src/train.py\'], check=True)\n"\n'
         for before in ("", "apptainer exec --nv i.sif "):
             self.assertEqual(body_of(of(f'{code}srun -n 2 {before}python -c "$C"\n', NODE)), f'{code}dlrun -- {before}python -c "$C"\n')
-        result = of("srun python -c 'import subprocess as s\ns.call([\"torchrun\", \"t.py\"])'\n", NODE)
-        self.assertEqual((result.learners, result.gpus, "starts torchrun itself" in str(result.notes)), ("1", 2, True))
+        text = 'import subprocess as s\ns.call(["python", "-m", "torch.distributed.run", "t.py"])'
+        for body in (f"srun python -c '{text}'\n", f"C='{text}'\nsrun python -c \"$C\"\n", f"srun python - <<'E'\n{text}\nE\n"):
+            result = of(body, NODE)
+            self.assertEqual((result.learners, result.gpus, len(result.notes), "starts torchrun itself" in str(result.notes)), ("1", 2, 1, True), str(result.notes))
         self.assertEqual(of("srun -n 2 python -c 'import hvd; hvd.init(); model.fit(x)'\n", NODE).launches, 1)
 
 

@@ -169,6 +169,7 @@ class Forms(Kept):
         document = self.here_document(command)
         if document is None:
             return
+        self.say_what_starts_torchrun(item, document[1], document[2])
         mark, begin, end = document
         holder = item.launch.stack[-1]
         words = [word for word in holder.words[holder.at:]]

@@ -2,7 +2,7 @@
 """Adapts lines that stay but depend on options that are removed, and writes the notes about options that dlrun does not
 have."""
 import re
-from typing import Dict, Optional, Set, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from . import launch as launches, shell
 from .counts import Count, Found
@@ -18,6 +18,7 @@ class Kept(Job):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.alone: Set[int] = set()  # offsets of the launches whose learners see one GPU each
+        self.starts_torchrun: List[Tuple[int, int]] = []  # texts in Python that start torchrun themselves
 
     def replace_variables(self, learners: Count) -> None:
         """Writes the values of variables that Slurm sets only for options that --dl-learners and --dl-gpus replace."""
@@ -79,6 +80,8 @@ class Kept(Job):
         for use in re.finditer(r"(?<![-\w])(torchrun|torch\.distributed\.(run|launch)|accelerate launch|horovodrun)\b(?![-./=])", self.text):
             line = self.text[self.text.rfind("\n", 0, use.start()) + 1:use.start()]
             named = re.fullmatch(r"\s*(?:export\s+)?\w*torchrun\w*=[\"']?\S*/", line, re.I)  # a path that the launch itself uses
+            if any(start <= use.start() < end for start, end in self.starts_torchrun):
+                continue
             if not named and not self.is_taken(use.start()) and not re.match(r"\s*(#|echo\b|printf\b|which\b|pip\b|module\b|command -v\b|type\b)|.*\s#\s|.*(which|command -v|activate) $", line):
                 self.note(use.start(), f"'{use.group(0)}' stands here in a way that is not understood, and stays: if it starts the training, write dlrun -- PROGRAM in its place, "
                           "once and not on each node")
@@ -108,6 +111,11 @@ class Kept(Job):
                 self.note(command.words[0].start, f"'{words[0]}' here ran once a node, behind the launch, and now runs once for each learner: put it behind the line of dlrun")
                 return
 
+    def say_what_starts_torchrun(self, item: Found, start: int, end: int) -> None:
+        if re.search(r"torch\.distributed\.run\b|\btorchrun\b", self.text[start:end]):
+            self.starts_torchrun.append((start, end))
+            self.note(item.at, "this text in Python starts torchrun itself, once on each node as before; for a learner for each GPU, have it start the program alone")
+
     def say_what_was_dropped(self, item: Found) -> None:
         for name, value in item.launch.noted:
             self.say_of_placement(item, name, value)
@@ -131,8 +139,10 @@ class Kept(Job):
             self.say_what_runs_oftener(item)
         program = item.launch.program
         words = [self.text[word.start:word.end] for word in item.launch.stack[-1].words]
-        if "-c" in words[:-1] and not item.launch.inner and re.search(r"torch\.distributed\.run\b|\btorchrun\b", item.launch.cursor.held(words[-1])):
-            self.note(item.at, "the text of this -c starts torchrun itself, once on each node as before; for a learner for each GPU, have it start the program alone")
+        if "-c" in words[:-1] and not item.launch.inner:
+            name = re.fullmatch(r"\"?\$\{?(\w+)\}?\"?", words[-1])
+            last = item.launch.stack[-1].words[-1]
+            self.say_what_starts_torchrun(item, *next((one.value for one in reversed(self.assigned) if name and one.name == name.group(1)), (last.start, last.end)))
         launchers = self.launchers_in_script(item)
         if launchers:
             script = self.script_of(item)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hang of an attempt's learners: when one makes no progress, all of them write down what they are doing, and the one
-// for which the others wait is named. Whether a hang is looked for, and what follows from it, is the caller's: a stop
-// has a deadline of its own. Times are of the awake clock.
+// for which the others wait is named. The caller decides what follows from it, and whether a hang is looked for at all:
+// not while the run stops, since a stop has a deadline of its own. Times are of the awake clock.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watches for the end of the job's time: the time limit as Slurm says it, and the user's own signal before it
-// (own_signal.h). When they mean a stop is StopController's decision; this asks Slurm, and finds out who gets the
-// signal. All on the loop's thread.
+// (own_signal.h). StopController decides when the run has to stop for them; TimeLimitWatch asks Slurm for what that
+// decision needs, and finds out who gets the signal. All on the loop's thread.
 #pragma once
 
 #include <sys/types.h>

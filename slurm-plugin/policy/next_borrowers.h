@@ -44,8 +44,8 @@ struct NextBorrowers {
 
 // keepers, now: by job. The result is empty
 // - if fewer than kFewGates gates are missing;
-// - if no waiting job may start just because GPUs come free: claims wait for GPUs of that type, GPUs are kept for
-//   a gang, or tenants keep some of theirs;
+// - if no waiting job may start just because GPUs come free: claims wait for that type, or GPUs are kept for a gang or
+//   by tenants;
 // - if more than 4,000 jobs would be next: their ranks would need as many messages as gates;
 // - if the jobs have more than 500 different sizes, since this would take too long.
 // Elastic jobs, elements of job arrays, and jobs of tenants that limit their users are never next, since Slurm would

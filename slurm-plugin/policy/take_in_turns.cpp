@@ -11,7 +11,8 @@ namespace dl::policy {
 
 // True if other victims were found, at a lesser loss.
 bool ClaimService::take_in_turns() {
-  // A guaranteed one that the quota holds may not be, once another claim has come before it.
+  // A guaranteed claim that its quota has room for now may have to take from its own tenant, too, if another claim
+  // comes before it.
   const auto may_take_within = [&](const Taken& claim) {
     return claim.within || (taken_.size() > 1 && round_.is_guaranteed(claim.job));
   };

@@ -25,11 +25,11 @@ struct Option {
 // Thousands of searches make thousands of these, so what they can do lies in lists that all of them share.
 struct Candidate {
   int job = 0;
-  int options = 0;   // doing nothing is not one
+  int options = 0;   // how many ways it has to give GPUs up; to give up none is not counted
   size_t first = 0;  // of all options, its own, cheapest first
 };
 
-// By which the candidates are ordered.
+// What a candidate's place in the order of the search follows from.
 struct Rank {
   int64_t lost;  // if it stops
   int slots;
@@ -170,7 +170,7 @@ class Search {
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     nodes_ = nodes.size();
     room_.look_at(free, nodes);
-    // Of those that are no candidates nothing is looked at.
+    // Only nodes of candidates are looked at, so from here on a node is its place among those.
     for (Freed& freed : freed_)
       freed.node = static_cast<int>(std::lower_bound(nodes.begin(), nodes.end(), freed.node) - nodes.begin());
   }

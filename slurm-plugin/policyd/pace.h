@@ -14,8 +14,8 @@ class GatePace {
   // Measured (tests/bench/README.md): about 3 % of a core with 2,000 jobs, and with 10,000 jobs 4 to 8 % where 50 were
   // set a second: too many, as the look at such a queue takes slurmctld a few percent of a core by itself.
   static constexpr size_t kMost = 130;           // a second
-  static constexpr size_t kLeast = 30;           // as many as are renewed of 10,000 jobs, and some new ones
-  static constexpr size_t kLeastOfLongest = 50;  // the same of 20,000 jobs
+  static constexpr size_t kLeast = 30;           // with 10,000 jobs: enough to renew all gates, and for some new ones
+  static constexpr size_t kLeastOfLongest = 50;  // the same with 20,000 jobs
   static constexpr size_t kJobsEach = 75;        // this many jobs in the queue cost the time of one gate a second
   static constexpr size_t per_second(size_t jobs) {
     return std::max(std::clamp(jobs / 400, kLeast, kLeastOfLongest), kMost - std::min(kMost, jobs / kJobsEach));

@@ -5,9 +5,9 @@
 // - A job that starts may start smaller than decide() would let it, so that others of its tenant start beside it.
 // - Running jobs become smaller first; others grow in a later decision, on GPUs that are free then. So each resize is
 //   worth its cost by itself, and a resize that never happens leaves nothing half done.
-// - If a job waits for GPUs of a type, jobs on that type are not resized, since the waiting job would get what they
-//   give up. There is one exception: jobs within the quota of their tenant may become smaller so that others of this
-//   tenant start, since no other tenant may start on its quota.
+// - If a job waits for GPUs of a type, jobs on that type are not resized: the waiting job would get what they give up.
+//   There is one exception: jobs within the quota of their tenant may become smaller so that others of this tenant
+//   start, since no other tenant may start on its quota.
 // - Jobs that would start on what others give up come before jobs that would grow.
 // - A job is resized at most once in SizeOptions::each_s, and in kTimesCost times what a resize costs it.
 #pragma once

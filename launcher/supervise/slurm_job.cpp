@@ -11,11 +11,10 @@ namespace dl::supervise {
 void SlurmJob::ask(std::function<void(const Answer&)> then) {
   if (id_.empty()) return then(std::nullopt);
   auto found = std::make_shared<Result<slurm_cli::JobInfo>>(Error{});
-  if (asking_++ == 0) asked_since_ms_ = awake_ms();
+  begin_question();
   calls_.post([found, id = id_] { *found = slurm_cli::show_job(id); },
               [this, found, then = std::move(then)] {
-                --asking_;
-                asked_since_ms_ = awake_ms();
+                end_question();
                 if (!*found) return then(std::nullopt);
                 info_ = std::move(**found);
                 heard_(*info_);
@@ -26,7 +25,21 @@ void SlurmJob::ask(std::function<void(const Answer&)> then) {
 void SlurmJob::ask_kill_wait(std::function<void(int64_t)> then) {
   if (id_.empty() || std::exchange(kill_wait_asked_, true)) return;
   auto found = std::make_shared<int64_t>(0);
-  calls_.post([found] { *found = slurm_cli::kill_wait().count(); }, [found, then = std::move(then)] { then(*found); });
+  begin_question();
+  calls_.post([found] { *found = slurm_cli::kill_wait().count(); },
+              [this, found, then = std::move(then)] {
+                end_question();
+                then(*found);
+              });
+}
+
+void SlurmJob::begin_question() {
+  if (asking_++ == 0) asked_since_ms_ = awake_ms();
+}
+
+void SlurmJob::end_question() {
+  --asking_;
+  asked_since_ms_ = awake_ms();
 }
 
 void SlurmJob::ask_version(std::function<void()> then) {

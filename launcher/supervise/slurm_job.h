@@ -62,6 +62,9 @@ class SlurmJob {
   bool idle() const { return calls_.idle() && urgent_.idle(); }
 
  private:
+  void begin_question();
+  void end_question();
+
   std::string id_;
   BlockingCalls calls_;
   BlockingCalls urgent_;  // for put_back() while Slurm leaves a question unanswered

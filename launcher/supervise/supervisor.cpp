@@ -193,6 +193,8 @@ int Supervisor::run() {
   }
   if (options_.predecessor.death.empty()) {
     handle(Begin{});
+    // Before the answer is needed, when slurmctld may be slow.
+    slurm_->ask_kill_wait([this](int64_t seconds) { state_.rules.kill_wait_s = seconds; });
   } else {
     take_over();
   }

@@ -193,8 +193,6 @@ void Supervisor::on_started(int rank, const Started& started) {
   handle(AllStarted{});
   if (!attempt_.all_run(awake_ms())) return;
   journal_->job(JobState::kProcessing, plan().world_size() == 1 ? "the learner runs" : "all learners run");
-  // Asked before the answer is needed: by then slurmctld may be slow.
-  slurm_->ask_kill_wait([this](int64_t seconds) { state_.rules.kill_wait_s = seconds; });
 }
 
 void Supervisor::on_progress(int rank, const Progress& progress) {

@@ -10,8 +10,8 @@
 
 namespace dl::supervise {
 
-// The answer to the death needs what Slurm reports of the job; and processes that the dead dlrun may have left are
-// ended before it.
+// The answer to the death needs what Slurm reports of the job, and KillWait to know until when it may run; and
+// processes that the dead dlrun may have left are ended before it.
 void Supervisor::take_over() {
   next_start_ = NextStart::kTakeOver;
   take_memory();
@@ -23,8 +23,13 @@ void Supervisor::take_over() {
     if (unswept.empty() || swept_by_slurm) return answer_death();
     sweeper_->sweep(unswept, [this] { answer_death(); });
   };
-  if (slurm_->info()) return go_on({});
-  slurm_->ask(go_on);
+  if (!plan().under_slurm) return go_on({});
+  slurm_->ask_kill_wait([this, go_on](int64_t seconds) {
+    state_.rules.kill_wait_s = seconds;
+    // run() has asked about the job before this.
+    if (slurm_->info()) return go_on({});
+    slurm_->ask(go_on);
+  });
 }
 
 // Goes on with what the dead dlrun had recorded (succession.h).

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What dlrun knows of its job before and after Slurm's first answer, without Slurm, and where nobody answers. What
 // Slurm itself answers is tried with a real one, in tests/cluster: signals.bats (info(), put_back() while a question
-// hangs, keep_begin_time()), hours.bats (KillWait), dlrun.bats (put_back(), hold()), lost_node.bats (release_nodes()).
+// hangs, keep_begin_time()), hours.bats (KillWait; before learners run: tests/cli/kill_wait.bats), dlrun.bats
+// (put_back(), hold()), lost_node.bats (release_nodes()).
 #include "launcher/supervise/slurm_job.h"
 
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -151,20 +153,38 @@ TEST_F(SlurmIsAwayTest, WhatWaitsIsSentBeforeNodesAreReleased) {
 }
 
 TEST_F(SlurmIsAwayTest, AJobIsPutBackBesideAQuestionThatHangsButNotBeforeOneThatMayBeAnsweredSoon) {
-  // What holds up the question is a step that ends when it is told to; scontrol, too, would hold it up.
-  const std::string told = dir_ + "/told";
-  ASSERT_EQ(::mkfifo(told.c_str(), 0600), 0);
-  const UniqueFd tell(::open(told.c_str(), O_RDWR | O_CLOEXEC));
-  job_.run_step({"/bin/sh", "-c", "read word <" + told}, std::chrono::seconds(20), [&] { done_.emplace_back("step"); });
-  job_.ask([&](const SlurmJob::Answer& /*answer*/) { done_.emplace_back("answer"); });
-  job_.put_back(false, "", [&](const Status& put) { done_.emplace_back(put ? "put back" : "first failed"); });
+  // What holds up the questions is a step that ends when it is told to; scontrol, too, would hold them up.
+  struct Asked {
+    std::vector<std::string> done;
+    std::unique_ptr<SlurmJob> job;
+    UniqueFd tell;
+    void put_beside() {
+      EXPECT_TRUE(done.empty());
+      job->put_back(true, "n2", [this](const Status& put) {
+        done.emplace_back(put ? "put back" : "second failed");
+        EXPECT_FALSE(job->idle());
+        EXPECT_EQ(::write(tell.get(), "end\n", 4), 4);
+      });
+    }
+  };
+  Asked of_job, of_kill_wait;
+  for (Asked* asked : {&of_job, &of_kill_wait}) {
+    asked->job = std::make_unique<SlurmJob>(&loop_, "7", [](const slurm_cli::JobInfo& /*info*/) {});
+    const std::string told = dir_ + (asked == &of_job ? "/told-1" : "/told-2");
+    ASSERT_EQ(::mkfifo(told.c_str(), 0600), 0);
+    asked->tell = UniqueFd(::open(told.c_str(), O_RDWR | O_CLOEXEC));
+    asked->job->run_step({"/bin/sh", "-c", "read word <" + told}, std::chrono::seconds(20),
+                         [asked] { asked->done.emplace_back("step"); });
+    if (asked == &of_job)
+      asked->job->ask([asked](const SlurmJob::Answer& /*answer*/) { asked->done.emplace_back("answer"); });
+    else
+      asked->job->ask_kill_wait([asked](int64_t /*seconds*/) { asked->done.emplace_back("answer"); });
+    asked->job->put_back(false, "",
+                         [asked](const Status& put) { asked->done.emplace_back(put ? "put back" : "first failed"); });
+  }
   const std::function<void()> put_beside = [&] {
-    EXPECT_TRUE(done_.empty());
-    job_.put_back(true, "n2", [&](const Status& put) {
-      done_.emplace_back(put ? "put back" : "second failed");
-      EXPECT_FALSE(job_.idle());
-      EXPECT_EQ(::write(tell.get(), "end\n", 4), 4);
-    });
+    of_job.put_beside();
+    of_kill_wait.put_beside();
   };
   // From 1.5 s on a question hangs, by the clock that goes on only as long as the loop looks at it.
   struct Later {
@@ -182,14 +202,16 @@ TEST_F(SlurmIsAwayTest, AJobIsPutBackBesideAQuestionThatHangsButNotBeforeOneThat
   };
   uv_timer_start(&later.timer, look, 50, 50);
   uv_run(&loop_, UV_RUN_DEFAULT);
-  EXPECT_EQ(done_, (std::vector<std::string>{"second failed", "step", "answer", "first failed"}));
-  EXPECT_TRUE(job_.idle());
-  // All is answered: no question hangs any more.
-  done_.clear();
-  job_.run_step({"/bin/true"}, std::chrono::seconds(20), [&] { done_.emplace_back("step"); });
-  job_.put_back(false, "", [&](const Status& /*put*/) { done_.emplace_back("third"); });
-  uv_run(&loop_, UV_RUN_DEFAULT);
-  EXPECT_EQ(done_, (std::vector<std::string>{"step", "third"}));
+  for (Asked* asked : {&of_job, &of_kill_wait}) {
+    EXPECT_EQ(asked->done, (std::vector<std::string>{"second failed", "step", "answer", "first failed"}));
+    EXPECT_TRUE(asked->job->idle());
+    // All is answered: no question hangs any more.
+    asked->done.clear();
+    asked->job->run_step({"/bin/true"}, std::chrono::seconds(20), [asked] { asked->done.emplace_back("step"); });
+    asked->job->put_back(false, "", [asked](const Status& /*put*/) { asked->done.emplace_back("third"); });
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_EQ(asked->done, (std::vector<std::string>{"step", "third"}));
+  }
 }
 
 }  // namespace

@@ -28,6 +28,12 @@ Charge charge_of_waiting(const ClusterState& state, const Job& job) {
   return job.tier == Tier::kGuaranteed || could_be_own(state, job) ? Charge::kOwn : Charge::kBorrowed;
 }
 
+// 0: it gives own tokens back, or has none; 1: it is charged as own; 2: it is own in part.
+int turn_to_hold(const Job& job, const Wanted& wants) {
+  if (wants.charge == Charge::kOwn) return 1;
+  return wants.own_part > 0 && wants.own_part >= job.own_of(job.gpus()) ? 2 : 0;
+}
+
 class Wishes {
  public:
   Wishes(const ClusterState& state, const Decision& decision, const std::vector<HeldBack>& now)
@@ -231,6 +237,17 @@ class Wishes {
 
 std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision, const std::vector<HeldBack>& now) {
   return Wishes(state, decision, now).wishes();
+}
+
+bool holds_before(const Job& a, const Wanted& a_wants, const Job& b, const Wanted& b_wants) {
+  const auto place = [](const Job& job, const Wanted& wants) {
+    return std::tuple(turn_to_hold(job, wants), job.start_s, job.id);
+  };
+  return place(a, a_wants) < place(b, b_wants);
+}
+
+int most_learners(const Job& job, const Wanted& wanted) {
+  return !wanted.turn && wanted.smallest ? job.min_learners : job.max_learners;
 }
 
 int gpus_of(const ClusterState& state, const Start& start) {

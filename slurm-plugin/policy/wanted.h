@@ -66,6 +66,13 @@ struct Wanted {
 // empty: no gate can wait, as if all were set at once.
 std::vector<Wanted> wanted(const ClusterState& state, const Decision& decision, const std::vector<HeldBack>& now = {});
 
+// Whether the running job `a` gets its tokens before `b`. First come those that give tokens back, because Slurm counts
+// tokens at each message; then those charged as own; last those that are own in part, which get what is left. Of
+// equals the older one comes first, so that the tokens of a job depend only on older ones.
+bool holds_before(const Job& a, const Wanted& a_wants, const Job& b, const Wanted& b_wants);
+// The most learners for which a pending job holds tokens while it waits (Wanted::smallest).
+int most_learners(const Job& job, const Wanted& wanted);
+
 // The GPUs that a job gets by this start.
 int gpus_of(const ClusterState& state, const Start& start);
 

@@ -44,16 +44,11 @@ class Planner {
   }
 
   std::vector<Action> actions() {
-    // Running jobs get their tokens in this order: first those that give tokens back, because Slurm counts the tokens
-    // at each message; then the others, oldest first, so that a job's tokens depend only on older jobs.
     std::vector<int> order;
     for (size_t i = 0; i < view_.jobs.size(); ++i)
       if (state_.jobs[i].running && !view_.jobs[i].completing) order.push_back(static_cast<int>(i));
     std::sort(order.begin(), order.end(), [&](int a, int b) {
-      if (turn_to_hold(a) != turn_to_hold(b)) return turn_to_hold(a) < turn_to_hold(b);
-      const policy::Job& x = state_.jobs[a];
-      const policy::Job& y = state_.jobs[b];
-      return x.start_s != y.start_s ? x.start_s < y.start_s : x.id < y.id;
+      return policy::holds_before(state_.jobs[a], wanted_[a], state_.jobs[b], wanted_[b]);
     });
     for (const int index : order) running(index);
     for (size_t i = 0; i < view_.jobs.size(); ++i)
@@ -82,15 +77,6 @@ class Planner {
   }
 
   const JobRecord& record(const SeenJob& seen) const { return records_.jobs[seen.record]; }
-
-  // The order in which jobs get tokens: 0: those that give own tokens back or have none; 1: own jobs; 2: partly own
-  // jobs, which get what is left.
-  int turn_to_hold(int index) const {
-    const Wanted& wants = wanted_[index];
-    if (wants.charge == Charge::kOwn) return 1;
-    const policy::Job& job = state_.jobs[index];
-    return wants.own_part > 0 && wants.own_part >= job.own_of(job.gpus()) ? 2 : 0;
-  }
 
   void running(int index) {
     const policy::Job& job = state_.jobs[index];
@@ -250,7 +236,7 @@ class Planner {
     target.label.charge = wants.charge;
     target.label.own_part = wants.own_part;
     policy::Job sized = job;
-    if (!wants.turn && wants.smallest) sized.max_learners = sized.min_learners;
+    sized.max_learners = policy::most_learners(job, wants);
     target.licenses =
         tokens_.of_pending(its.licenses, sized, {wants.charge, wants.own_part}, wants.turn ? start->type : job.type,
                            wants.turn ? policy::gpus_of(state_, *start) : 0);

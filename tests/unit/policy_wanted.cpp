@@ -79,6 +79,56 @@ TEST(NodeCountTest, AJobThatWaitsGetsNoMoreThanTheSizeThatWasChosenNeeds) {
   EXPECT_EQ(turn.nodes({1, 4}, 2, 8)->most, 2) << "the decision's own";
 }
 
+// A running job on four GPUs, as it is charged and as it is to be.
+struct Holder {
+  Job job;
+  Wanted wants;
+};
+Holder holder(int64_t start_s, Charge now, int own_now, Charge then, int own_then) {
+  Holder its;
+  its.job.id = 1;
+  its.job.start_s = start_s;
+  its.job.running = true;
+  its.job.parts = {{0, 4}};
+  its.job.gpus_per_learner = 1;
+  its.job.charge = now;
+  its.job.own_part = own_now;
+  its.wants.charge = then;
+  its.wants.own_part = own_then;
+  return its;
+}
+
+TEST(HoldsBeforeTest, WhatIsGivenBackComesFirstAndWhatIsLeftGoesToJobsThatAreOwnInPart) {
+  const std::vector<Holder> in_order = {
+      holder(10, Charge::kBorrowed, 0, Charge::kBorrowed, 0),  // it has no tokens of its own
+      holder(20, Charge::kBorrowed, 3, Charge::kBorrowed, 1),  // gives two back
+      holder(30, Charge::kOwn, 0, Charge::kBorrowed, 3),       // gives one back
+      holder(5, Charge::kOwn, 0, Charge::kOwn, 0),
+      holder(15, Charge::kBorrowed, 2, Charge::kOwn, 0),
+      holder(1, Charge::kBorrowed, 2, Charge::kBorrowed, 2),
+      holder(2, Charge::kBorrowed, 2, Charge::kBorrowed, 3),
+  };
+  for (size_t i = 0; i < in_order.size(); ++i)
+    for (size_t k = 0; k < in_order.size(); ++k)
+      EXPECT_EQ(holds_before(in_order[i].job, in_order[i].wants, in_order[k].job, in_order[k].wants), i < k)
+          << i << " before " << k;
+  Holder other = in_order.back();
+  other.job.id = 2;
+  EXPECT_TRUE(holds_before(in_order.back().job, other.wants, other.job, other.wants)) << "of one age: by the id";
+}
+
+TEST(MostLearnersTest, AClaimThatWaitsBesideOthersHoldsTokensForItsSmallestSize) {
+  Job job;
+  job.min_learners = 2;
+  job.max_learners = 6;
+  Wanted wanted;
+  EXPECT_EQ(most_learners(job, wanted), 6);
+  wanted.smallest = true;
+  EXPECT_EQ(most_learners(job, wanted), 2);
+  wanted.turn = true;
+  EXPECT_EQ(most_learners(job, wanted), 6) << "the decision says what it gets";
+}
+
 // A borrower that was asked to go by a deadline, and how long until then.
 YieldStep step_at(int64_t left_s, GiveBack back, int64_t kill_wait_s = 30, bool comes_back = true) {
   ClusterState state = cluster(1, 2);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # What README.md and the guide say: every command in the README is run by a test, here or on a cluster
-# (tests/cluster/readme.bats); links lead somewhere; pictures and tables are those of the recorded runs.
+# (tests/cluster/readme.bats, tests/cluster/quickstart.bats); links lead somewhere; pictures and tables are those of the recorded runs.
 bats_require_minimum_version 1.5.0
 # shellcheck source=tests/cli/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
@@ -8,8 +8,7 @@ source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 source "$top_srcdir/tests/lib/readme.bash"
 
 # PATTERN|REASON: the commands that no test takes from the README, and why.
-exceptions='./quickstart|builds and brings up a cluster, ten minutes; tests/versions/run without --tagged runs it, by hand; tests/cluster/pytorch.bats tests its story
-./run-tests|is what runs this test
+exceptions='./run-tests|is what runs this test
 ./bootstrap && *|packaging/build-tree runs the same programs before every test
 systemctl enable *|needs systemd; tests/cluster/reclaim.bats starts dlpolicyd and has it lend and take back'
 
@@ -32,7 +31,7 @@ setup() {
 @test "each command in README.md is taken from there by a test, or has a reason not to be" {
   local command pattern found
   mapfile -t patterns < <(
-    sed -nE "s/.*from_readme '([a-z.][^']+)'.*/\\1/p" "$BATS_TEST_FILENAME" "$top_srcdir/tests/cluster/readme.bats"
+    sed -nE "s/.*from_readme '([a-z.][^']+)'.*/\\1/p" "$BATS_TEST_FILENAME" "$top_srcdir"/tests/cluster/{readme,quickstart}.bats
     cut -d'|' -f1 <<<"$exceptions"
   )
   mapfile -t commands < <(readme_commands)

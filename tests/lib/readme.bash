@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016  # backticks of Markdown
-# The commands and files in README.md, for the tests that run them: tests/cli/readme.bats and tests/cluster/readme.bats.
+# The commands and files in README.md, for the tests that run them: tests/cli/readme.bats, tests/cluster/readme.bats and
+# tests/cluster/quickstart.bats.
 
 readme=${top_srcdir:?}/README.md
 

@@ -15,8 +15,8 @@ class BackgroundCompression {
   BackgroundCompression& operator=(const BackgroundCompression&) = delete;
   ~BackgroundCompression() { stop(); }
 
-  // Starts compress_attempts(logs, last), after waiting for an earlier call to end. A log that cannot be compressed
-  // stays as it is, so all logs remain complete.
+  // Starts compress_attempts(logs, last). An earlier call that has not ended is stopped first; what it left is
+  // compressed by this one. A log that cannot be compressed stays as it is, so all logs remain complete.
   void begin(const std::string& logs, int last);
   // Ends the thread, within the time that one frame takes. A log that is half compressed stays as it was.
   void stop();

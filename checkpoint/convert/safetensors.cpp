@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "checkpoint/format/hash.h"
 #include "common/base/parse.h"
@@ -13,9 +11,6 @@
 
 namespace dl::ckpt {
 namespace {
-
-// This type keeps members sorted by name, so that finding one among very many stays cheap.
-using Json = nlohmann::json;
 
 constexpr const char* kMetadata = "__metadata__";
 
@@ -41,46 +36,6 @@ const DtypeInfo* dtype_of(const std::string& name, bool all_dtypes) {
   return all_dtypes && name == kComplex128 ? find_dtype(DLCKPT_C128) : nullptr;
 }
 
-// Parses without exceptions; nullopt if it is not JSON, nests deeper than `max_depth`, or an object has a name twice.
-std::optional<Json> parse_strictly(std::string_view text, int max_depth) {
-  bool fine = true;
-  std::vector<std::set<std::string>> names;
-  const Json::parser_callback_t watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (depth > max_depth) fine = false;
-    if (event == Event::object_start) {
-      names.emplace_back();
-    } else if (event == Event::object_end) {
-      if (!names.empty()) names.pop_back();
-    } else if (event == Event::key && !names.empty()) {
-      if (!names.back().insert(parsed.get<std::string>()).second) fine = false;
-    }
-    return fine;
-  };
-  // The parser keeps a stack of open brackets. They are counted first, so that hostile text cannot make that stack
-  // huge.
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (in_string) {
-      if (text[i] == '\\') {
-        ++i;
-      } else if (text[i] == '"') {
-        in_string = false;
-      }
-    } else if (text[i] == '"') {
-      in_string = true;
-    } else if (text[i] == '{' || text[i] == '[') {
-      if (++depth > max_depth) return std::nullopt;
-    } else if (text[i] == '}' || text[i] == ']') {
-      --depth;
-    }
-  }
-  Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
-  if (!fine || json.is_discarded()) return std::nullopt;
-  return json;
-}
-
 std::optional<uint64_t> unsigned_of(const Json& json) {
   if (!json.is_number_unsigned()) return std::nullopt;
   const auto value = json.get<uint64_t>();
@@ -91,15 +46,14 @@ std::optional<uint64_t> unsigned_of(const Json& json) {
 Result<SafetensorsEntry> parse_entry(const std::string& name, const Json& json, bool all_dtypes) {
   SafetensorsEntry entry;
   entry.name = name;
-  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
-      !json.contains("data_offsets"))
+  const Json *of_dtype = json.find("dtype"), *of_shape = json.find("shape"), *of_offsets = json.find("data_offsets");
+  if (json.size() != 3 || !of_dtype || !of_shape || !of_offsets)
     return corrupt("it must have dtype, shape and data_offsets, and nothing else");
-  const Json &dtype = json["dtype"], &shape = json["shape"], &offsets = json["data_offsets"];
+  const Json &dtype = *of_dtype, &shape = *of_shape, &offsets = *of_offsets;
   if (!dtype.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2)
     return corrupt("dtype must be text, shape a list, data_offsets a list of two");
-  entry.dtype = dtype_of(dtype.get<std::string>(), all_dtypes);
-  if (!entry.dtype)
-    return Error{Errc::kUnsupported, "checkpoints have no dtype " + printable(dtype.get<std::string>(), 20)};
+  entry.dtype = dtype_of(dtype.text(), all_dtypes);
+  if (!entry.dtype) return Error{Errc::kUnsupported, "checkpoints have no dtype " + printable(dtype.text(), 20)};
   if (shape.size() > DLCKPT_MAX_DIMS) return corrupt("it has more than 32 dimensions");
   for (const Json& size : shape) {
     const auto value = unsigned_of(size);
@@ -110,8 +64,8 @@ Result<SafetensorsEntry> parse_entry(const std::string& name, const Json& json, 
   if (!begin || !end || *begin > *end) return corrupt("its data_offsets are not [begin, end]");
   const auto elements = volume(entry.shape);
   if (!elements || *elements > kMaxBytes / entry.dtype->size || *elements * entry.dtype->size != *end - *begin)
-    return corrupt("its data_offsets hold " + std::to_string(*end - *begin) + " bytes, which is not " +
-                   dtype.get<std::string>() + " of shape " + describe(entry.shape));
+    return corrupt("its data_offsets hold " + std::to_string(*end - *begin) + " bytes, which is not " + dtype.text() +
+                   " of shape " + describe(entry.shape));
   entry.at = *begin;
   entry.bytes = *end - *begin;
   return entry;
@@ -119,9 +73,9 @@ Result<SafetensorsEntry> parse_entry(const std::string& name, const Json& json, 
 
 Status parse_metadata(const Json& json, std::map<std::string, std::string>* metadata) {
   if (!json.is_object()) return corrupt(std::string(kMetadata) + " is not an object");
-  for (const auto& [key, value] : json.items()) {
+  for (const auto& [key, value] : json.members()) {
     if (!value.is_string()) return corrupt(std::string(kMetadata) + " must hold texts only");
-    (*metadata)[key] = value.get<std::string>();
+    (*metadata)[key] = value.text();
   }
   return {};
 }
@@ -138,9 +92,9 @@ std::string lay_out_safetensors(SafetensorsHeader* header, bool all_dtypes) {
   std::sort(header->entries.begin(), header->entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return a.dtype->size != b.dtype->size ? a.dtype->size > b.dtype->size : a.name < b.name;
   });
-  const auto quoted = [](const std::string& text) { return dl::Json(text).dump(); };
+  const auto quoted = [](const std::string& text) { return Json(text).dump(); };
   std::string text = "{";
-  if (!header->metadata.empty()) text += quoted(kMetadata) + ":" + dl::Json(header->metadata).dump();
+  if (!header->metadata.empty()) text += quoted(kMetadata) + ":" + Json(header->metadata).dump();
   uint64_t at = 0;
   for (SafetensorsEntry& entry : header->entries) {
     entry.at = at;
@@ -149,7 +103,7 @@ std::string lay_out_safetensors(SafetensorsHeader* header, bool all_dtypes) {
     const char* dtype = safetensors_dtype(*entry.dtype);
     if (!dtype && all_dtypes) dtype = kComplex128;
     text += (text.size() > 1 ? "," : "") + quoted(entry.name) + R"(:{"dtype":")" + (dtype ? dtype : "?") +
-            R"(","shape":)" + dl::Json(entry.shape).dump() + R"(,"data_offsets":[)" + std::to_string(entry.at) + "," +
+            R"(","shape":)" + Json(entry.shape).dump() + R"(,"data_offsets":[)" + std::to_string(entry.at) + "," +
             std::to_string(at) + "]}";
   }
   text += "}";
@@ -163,12 +117,12 @@ std::string lay_out_safetensors(SafetensorsHeader* header, bool all_dtypes) {
 
 Result<SafetensorsHeader> parse_safetensors(std::string_view text, uint64_t data_bytes, bool all_dtypes) {
   if (text.empty() || text[0] != '{') return corrupt("its header does not begin with '{': not a safetensors file");
-  const auto json = parse_strictly(text, 4);
-  if (!json) return corrupt("its header is not JSON, or has a name twice");
+  const Json json = Json::parse_strictly(text, 4);
+  if (json.is_broken()) return corrupt("its header is not JSON, or has a name twice");
   SafetensorsHeader header;
   header.data_at = 8 + text.size();
   header.data_bytes = data_bytes;
-  for (const auto& [name, value] : json->items()) {
+  for (const auto& [name, value] : json.members()) {
     if (name == kMetadata) {
       DL_TRY(parse_metadata(value, &header.metadata));
       continue;
@@ -194,18 +148,19 @@ Result<SafetensorsHeader> parse_safetensors(std::string_view text, uint64_t data
 }
 
 std::string format_safetensors_index(const SafetensorsIndex& index) {
-  const dl::Json json{{"metadata", {{"total_size", index.total_bytes}}}, {"weight_map", index.files}};
+  const Json json{{"metadata", {{"total_size", index.total_bytes}}}, {"weight_map", index.files}};
   return json.dump_sorted(2) + "\n";
 }
 
 Result<SafetensorsIndex> parse_safetensors_index(std::string_view text) {
-  const auto json = parse_strictly(text, 8);
-  if (!json || !json->is_object()) return corrupt("it is not JSON, or has a name twice");
-  if (!json->contains("weight_map") || !(*json)["weight_map"].is_object()) return corrupt("it has no weight_map");
+  const Json json = Json::parse_strictly(text, 8);
+  if (!json.is_object()) return corrupt("it is not JSON, or has a name twice");
+  const Json* weight_map = json.find("weight_map");
+  if (!weight_map || !weight_map->is_object()) return corrupt("it has no weight_map");
   SafetensorsIndex index;
-  for (const auto& [name, file] : (*json)["weight_map"].items()) {
+  for (const auto& [name, file] : weight_map->members()) {
     if (!file.is_string()) return corrupt("weight_map must hold file names");
-    const auto& file_name = file.get_ref<const std::string&>();
+    const std::string& file_name = file.text();
     if (file_name.empty() || file_name == "." || file_name == ".." || file_name.find('/') != std::string::npos ||
         file_name.find('\0') != std::string::npos)
       return corrupt("weight_map names '" + printable(file_name) + "', which is not a file beside it");

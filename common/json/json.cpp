@@ -13,8 +13,8 @@ namespace {
 
 }  // namespace
 
-void Json::keep_last(std::vector<JsonMember>* members) {
-  if (members->size() < 2) return;
+bool Json::keep_last(std::vector<JsonMember>* members) {
+  if (members->size() < 2) return false;
   // The names are sorted once, so that no input, however hostile, takes longer than a sort of its names.
   std::vector<size_t> order(members->size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -34,7 +34,7 @@ void Json::keep_last(std::vector<JsonMember>* members) {
     (*members)[first].value = std::move(member.value);
     repeated[order[i]] = any = true;
   }
-  if (!any) return;
+  if (!any) return false;
   size_t kept = 0;
   for (size_t i = 0; i < members->size(); ++i) {
     if (repeated[i]) continue;
@@ -42,6 +42,7 @@ void Json::keep_last(std::vector<JsonMember>* members) {
     ++kept;
   }
   members->erase(members->begin() + static_cast<std::ptrdiff_t>(kept), members->end());
+  return true;
 }
 
 Json::Json() noexcept : value_(nullptr) {}

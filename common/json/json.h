@@ -76,6 +76,8 @@ class Json {
   // Parses UTF-8 text. Text that is not JSON, or nests deeper than 200, gives a value for which only is_broken() is
   // true. Of several members with the same name the last counts.
   static Json parse(std::string_view text);
+  // The same for text of strangers: nested deeper than `max_depth`, or with two members of one name, it is broken too.
+  static Json parse_strictly(std::string_view text, size_t max_depth);
   // As text, indented by `indent` spaces a level, or on one line if it is negative. Bytes that are not UTF-8 become
   // U+FFFD; infinities and NaN become null.
   std::string dump(int indent = -1) const;
@@ -152,8 +154,9 @@ class Json {
   }
   template <typename T>
   void read(std::map<std::string, T>* value) const;
-  // Keeps one member for each name: the last value, at the place of the first.
-  static void keep_last(std::vector<JsonMember>* members);
+  // Keeps one member for each name: the last value, at the place of the first. True if there was more than one of a
+  // name.
+  static bool keep_last(std::vector<JsonMember>* members);
   // The value of any number as int64_t; a large unsigned one wraps.
   int64_t integer() const;
   const std::vector<Json>& items() const;

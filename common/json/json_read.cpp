@@ -12,6 +12,8 @@ constexpr size_t kMaxDepth = 200;
 
 // Builds a Json value from the events of nlohmann's parser.
 struct JsonReader {
+  size_t max_depth = kMaxDepth;
+  bool names_may_repeat = true;
   Json root;
   struct Level {
     Json value;
@@ -30,21 +32,23 @@ struct JsonReader {
     return true;
   }
   bool start(Json value) {
-    if (open.size() >= kMaxDepth) return false;
+    if (open.size() >= max_depth) return false;
     open.push_back({std::move(value), {}});
     return true;
   }
   bool finish() {
     Json value = std::move(open.back().value);
     open.pop_back();
-    if (auto* members = std::get_if<std::vector<JsonMember>>(&value.value_)) Json::keep_last(members);
+    auto* members = std::get_if<std::vector<JsonMember>>(&value.value_);
+    if (members != nullptr && Json::keep_last(members) && !names_may_repeat) return false;
     return add(std::move(value));
   }
 
   // nlohmann::json::sax_parse() calls functions of these names.
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
-  bool number_integer(int64_t value) { return add(value); }
+  // The parser calls this for integers with a sign. -0 is kept as a real number, as JavaScript does.
+  bool number_integer(int64_t value) { return value == 0 ? add(-0.0) : add(value); }
   bool number_unsigned(uint64_t value) { return add(value); }
   bool number_float(double value, const std::string& /*text*/) { return add(value); }
   bool string(std::string& value) { return add(std::move(value)); }
@@ -61,15 +65,21 @@ struct JsonReader {
     return false;
   }
 
-  static Json read(std::string_view text) {
-    JsonReader reader;
-    if (!nlohmann::json::sax_parse(text.begin(), text.end(), &reader)) reader.root.value_ = Json::Broken{};
-    return std::move(reader.root);
+  Json read(std::string_view text) && {
+    if (!nlohmann::json::sax_parse(text.begin(), text.end(), this)) root.value_ = Json::Broken{};
+    return std::move(root);
   }
 };
 
 Json Json::parse(std::string_view text) {
-  return JsonReader::read(text);
+  return JsonReader().read(text);
+}
+
+Json Json::parse_strictly(std::string_view text, size_t max_depth) {
+  JsonReader reader;
+  reader.max_depth = max_depth;
+  reader.names_may_repeat = false;
+  return std::move(reader).read(text);
 }
 
 }  // namespace dl

@@ -2,6 +2,7 @@
 // Conversions: exact values of the small floats, differences, ranges of tensors as boxes, checksums of HDF5 metadata.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -133,6 +134,21 @@ TEST(Safetensors, LayoutIsReadBackAsItIs) {
   EXPECT_EQ(parsed->entries[1].name, "a");
   EXPECT_EQ(parsed->entries[1].at, 120U);
   EXPECT_EQ(parsed->data_at, header.data_at);
+}
+
+TEST(Safetensors, AHeaderOfManyTensorsIsReadQuickly) {
+  SafetensorsHeader header;
+  for (int i = 0; i < 100000; ++i) {
+    header.entries.emplace_back();
+    header.entries.back().name = "t" + std::to_string(i);
+    header.entries.back().dtype = find_dtype(DLCKPT_U8);
+  }
+  const std::string bytes = lay_out_safetensors(&header);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto parsed = parse_safetensors(std::string_view(bytes).substr(8), header.data_bytes);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));  // once more than a minute
+  ASSERT_TRUE(parsed) << parsed.error().text;
+  EXPECT_EQ(parsed->entries.size(), 100000U);
 }
 
 }  // namespace

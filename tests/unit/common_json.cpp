@@ -55,6 +55,20 @@ TEST(Json, OfMembersWithOneNameTheLastCounts) {
   EXPECT_EQ(again(R"({"a":1,"a":[{"x":1,"x":2}]})"), R"({"a":[{"x":2}]})");
 }
 
+TEST(Json, StrictlyNoNameMayRepeatAndTheDepthIsLimited) {
+  const auto broken = [](const char* text, size_t depth) { return Json::parse_strictly(text, depth).is_broken(); };
+  EXPECT_EQ(Json::parse_strictly(R"({"b":[{"a":1},{"a":2}],"a":{"b":3}})", 3).dump(),
+            R"({"b":[{"a":1},{"a":2}],"a":{"b":3}})");
+  EXPECT_TRUE(broken(R"({"a":1,"b":2,"a":1})", 3));
+  EXPECT_TRUE(broken(R"([{"b":{"a":1,"a":1}}])", 3));
+  EXPECT_TRUE(broken(R"({"a":1,"\u0061":1})", 3));
+  EXPECT_FALSE(broken(R"({"a":[[]]})", 3));
+  EXPECT_TRUE(broken(R"({"a":[[]]})", 2));
+  EXPECT_TRUE(broken(R"({"a":[[)", 2));
+  EXPECT_TRUE(broken(R"({"a":1)", 3));
+  EXPECT_FALSE(broken("7", 0));
+}
+
 TEST(Json, ManyMembersWithOneNameAreReadQuickly) {
   std::string text = "{";
   for (int i = 0; i < 100000; ++i) text += "\"a\":" + std::to_string(i) + ",";
@@ -86,6 +100,8 @@ TEST(Json, OtherTypesAreRefused) {
   EXPECT_TRUE(Json::parse("1").is_number_unsigned());
   EXPECT_FALSE(Json::parse("-1").is_number_unsigned());
   EXPECT_FALSE(Json::parse("1.0").is_number_integer());
+  EXPECT_FALSE(Json::parse("-0").is_number_integer());
+  EXPECT_EQ(Json::parse("-0").get<int>(), 0);
   EXPECT_EQ(Json::parse("18446744073709551615").get<uint64_t>(), UINT64_MAX);
   Json list = Json::array();
   EXPECT_THROW(list["a"], JsonError);

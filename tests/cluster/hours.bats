@@ -225,6 +225,30 @@ wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
   assert_contains "$(on_login dlctl status "$job")" "^.* 1 +PENDING .* requeued by Slurm: not saved: killed"
 }
 
+@test "a job that Slurm ends before its learners run has KillWait of slurm.conf, also where another dlrun takes the place of one that died" {
+  # Its agents do not start: this srun waits until dlrun has gone.
+  mkdir late
+  script late/srun 'trap "" TERM' 'touch "asked-$SLURM_JOB_ID"' 'while [ -e "dl-$SLURM_JOB_ID/control.json" ]; do sleep 0.2; done'
+  chmod 755 late/srun
+  script train.sh "export PATH=$PWD/late:\$PATH" 'exec dlrun --preflight=off -- true'
+  local of dlrun asked deadline
+  for of in first other; do
+    job=$(submit --dl-learners=1 train.sh)
+    wait_for 30 "dlrun of job $job has asked for its agents" test -e "asked-$job"
+    dlrun=$(jq -r .pid "dl-$job/control.json")
+    # One that stands still learns of no end: that is left to the dlrun that takes over.
+    [ $of = first ] || kill -STOP "$dlrun"
+    asked=$(date +%s)
+    on_login scontrol requeue "$job"
+    [ $of = first ] || kill -9 "$dlrun"
+    wait_file "dl-$job/events.jsonl" '"deadline_ms"' 30
+    deadline=$(jq -s '[.[].memory.stop.deadline_ms // empty] | last / 1000 | floor' "dl-$job/events.jsonl")
+    ((deadline - asked >= 50 && deadline - asked <= 75)) || { echo "asked at $asked, deadline $deadline" >&2; cat "slurm-$job.out" >&2; false; }
+    wait_event "$job" 'requeued by Slurm' 60
+    on_login scancel "$job"
+  done
+}
+
 # bats test_tags=versions
 @test "what is said at submission is no error, and tells of learners that nothing would start" {
   run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'python3 -c 0'

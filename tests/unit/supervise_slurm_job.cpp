@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What dlrun knows of its job before and after Slurm's first answer, without Slurm, and where nobody answers. What
 // Slurm itself answers is tried with a real one, in tests/cluster: signals.bats (info(), put_back() while a question
-// hangs, keep_begin_time()), hours.bats (KillWait; before learners run: tests/cli/kill_wait.bats), dlrun.bats
+// hangs, keep_begin_time()), hours.bats (KillWait), dlrun.bats
 // (put_back(), hold()), lost_node.bats (release_nodes()).
 #include "launcher/supervise/slurm_job.h"
 

@@ -5,12 +5,21 @@
 cd "$top_srcdir" || exit 1
 files=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | grep -v '^build')
 if command -v clang-format >/dev/null; then
-  findings=$(for f in $files; do clang-format --dry-run -Werror "$f" >/dev/null 2>&1 || echo "$f: run clang-format -i on it"; done)
+  # One process for many files: to start one for each takes three times as long.
+  said=$(xargs -n 100 clang-format --dry-run -Werror 2>&1 >/dev/null <<<"$files") && status=0 || status=$?
+  findings=$(sed -nE 's/^([^: ]+):[0-9]+:[0-9]+: .*/\1: run clang-format -i on it/p' <<<"$said" | sort -u)
+  # One that was killed, or that cannot read a file or its settings, must not pass for a formatted tree.
+  if [ "$status" -ne 0 ] && [ -z "$findings" ]; then findings="clang-format ended with status $status: $said"; fi
   check "C and C++ files are formatted with .clang-format" "$findings"
 else
   skip "C and C++ files are formatted with .clang-format" "clang-format is not installed"
 fi
-findings=$(for f in $(project_files | grep -E '\.(h|hpp|c|cpp)$'); do head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"; done)
+# shellcheck disable=SC2016  # expanded by awk
+findings=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | xargs awk '
+  FNR == 1 && file != "" && !named { print file }
+  FNR == 1 { file = FILENAME; named = 0 }
+  FNR <= 3 && /SPDX-License-Identifier: Apache-2.0/ { named = 1 }
+  END { if (file != "" && !named) print file }')
 check "every C and C++ file names its licence" "$findings"
 for header in checkpoint/include/dlckpt.h checkpoint/include/dlckpt_batch.h launcher/collectives/include/dllearner.h; do
   check "$header compiles alone as C99" "$(gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$header" 2>&1)"
@@ -36,9 +45,7 @@ findings=$(for f in $(project_files | grep -E '^(common|frameworks)/.*\.h$'); do
   printf '#include "%s"\n' "$f" | g++ -std=c++17 -I. -fsyntax-only -x c++ - 2>&1
 done)
 check "headers of the base rooms compile alone" "$findings"
-long=$(project_files | grep -E '\.(h|hpp|c|cpp|py|sh|bash)$' | while read -r f; do
-  n=$(wc -l <"$f")
-  [ "$n" -le 600 ] || echo "$f has $n lines"
-done)
+# shellcheck disable=SC2016  # expanded by awk
+long=$(project_files | grep -E '\.(h|hpp|c|cpp|py|sh|bash)$' | xargs wc -l | awk '$2 != "total" && $1 > 600 { print $2 " has " $1 " lines" }')
 check "no source file is longer than 600 lines" "$long"
 finish

@@ -10,9 +10,21 @@ scripts=$(project_files | while read -r f; do
     *) head -c 64 "$f" | grep -qaE '^#!.*(bash|/sh)' && echo "$f" ;;
   esac
 done)
+# A script that passed is looked at again only when it, one that scripts may read, the settings or shellcheck have changed: stamps are kept
+# in ~/.cache/slurm-dl/shellcheck, as ccache keeps objects.
 if command -v shellcheck >/dev/null; then
+  stamps=${XDG_CACHE_HOME:-$HOME/.cache}/slurm-dl/shellcheck
+  if mkdir -p "$stamps" 2>/dev/null; then find "$stamps" -type f -mtime +30 -delete; fi
+  mapfile -t read_by_others < <(project_files | grep -E '\.(bash|sh)$|(^|/)\.shellcheckrc$')
+  common=$(shellcheck --version; sha256sum "${read_by_others[@]}")
   for script in $scripts; do
-    check "$script passes shellcheck" "$(shellcheck -x "$script" 2>&1)"
+    stamp=$stamps/$({ echo "$common"; sha256sum "$script"; } | sha256sum | cut -c1-40)
+    findings=
+    if [ ! -e "$stamp" ]; then
+      findings=$(shellcheck -x "$script" 2>&1) || findings=${findings:-shellcheck ended with status $?}
+      [ -n "$findings" ] || : 2>/dev/null >"$stamp"
+    fi
+    check "$script passes shellcheck" "$findings"
   done
 else
   skip "shell scripts pass shellcheck" "shellcheck is not installed"
@@ -32,8 +44,12 @@ if promtool=$(packaging/install-promtool 2>/dev/null); then
 else
   skip "the alert rules for Prometheus pass promtool" "$(packaging/install-promtool 2>&1 >/dev/null)"
 fi
-findings=$(project_files | grep '\.py$' | while read -r f; do
-  /usr/bin/env python3 -c 'import ast,sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$f" 2>&1
-done)
+findings=$(project_files | grep '\.py$' | xargs /usr/bin/env python3 -c '
+import ast, sys
+for path in sys.argv[1:]:
+    try:
+        ast.parse(open(path).read(), path)
+    except (SyntaxError, ValueError) as error:
+        print(f"{path}: {error}")' 2>&1)
 check "Python files parse" "$findings"
 finish

@@ -22,6 +22,9 @@ class Values:
     def __init__(self, text: str, assigned: List[Assignment], known: Dict[str, Optional[int]], branches: Branches, unset: FrozenSet[str] = frozenset()):
         self._unset = unset
         self._text, self._assigned, self._known, self._branches = text, assigned, known, branches
+        # The loop over the arguments may call one of them $arg.
+        of_loop = re.findall(r"\bfor[ \t]+(\w+)(?:[ \t]+in[ \t]+\"?\$\{?[@*]\}?\"?)?[ \t]*(?:;|\n)", text)
+        self._argument = r"\$\{?(?:[1-9]|@|\*|OPTARG" + "".join(f"|{name}" for name in of_loop) + r")(?:[#%:/][^}]*)?\}?"
 
     def last(self, name: str, before: int) -> Optional[Assignment]:
         """The last assignment to the variable before this place. One that is made on every way to this place is
@@ -90,10 +93,20 @@ class Values:
 
     def _variable(self, name: str, before: int, depth: int) -> Optional[int]:
         item = self.last(name, before)
+        if item is not None and self._may_be_told(item, before):
+            return None
         if item is not None:
             # In X=${X:-4}, the inner X is the variable's former value.
             return self.number(self._text[item.value[0]:item.value[1]], item.start, depth + 1)
         return self._known.get(name)
+
+    def _may_be_told(self, item: Assignment, before: int) -> bool:
+        """Whether the variable, whose value is this one, may be given another by the script's arguments, in a branch: NP=$1."""
+        # An assignment behind `then` on the same line is not among those of the script.
+        behind = re.finditer(r"\b(?:then|else)[ \t]+(?:export[ \t]+)?" + item.name + r"=([^\s;]+)", self._text)
+        others = [(one.start, self._text[one.value[0]:one.value[1]]) for one in self._assigned if one.name == item.name] + [(one.start(), one.group(1)) for one in behind]
+        return any(start < before and (item.start < start or self._branches.exclude(start, item.start)) and not self._branches.exclude(start, before) and
+                   re.fullmatch(self._argument, unquoted(value)) for start, value in others)
 
     def _length(self, name: str, before: int) -> Optional[int]:
         """The value of ${#NAME[@]}."""

@@ -34,5 +34,20 @@ class Arguments(support.Case):
             self.assertEqual((result.learners, result.gpus), ("2", 1), body)
 
 
+class Plain(support.Case):
+    def test_a_training_in_a_container_of_another_branch(self):
+        body = ('if [ -n "$IMAGE" ]; then\n  {0}apptainer run --nv "$IMAGE" bash -lc "python3 -u -c \'print(1)\' && python3 -u -m pip list && python3 -u -m {1} --c $C"\n'
+                'else\n  {0}python3 train_it.py --c $C\nfi\n')
+        self.assertEqual(body_of(of(body.format("", "ours.train_it"), NODE)), body.format("dlrun -- ", "ours.train_it"))
+        result = body_of(of(body.format("", "ours.evaluate"), NODE))
+        self.assertEqual((result.count("dlrun"), "  dlrun -- python3 train_it.py" in result), (1, True))
+
+    def test_a_program_in_a_variable(self):
+        for held, word in (('"train_${V}.py"', '"${SCRIPT}"'), ("go.py", "$SCRIPT")):
+            self.assertEqual(body_of(of(f"SCRIPT={held}\nfor i in 1 2; do\n  python -u {word} --n $i\ndone\n", NODE)),
+                             f"SCRIPT={held}\nfor i in 1 2; do\n  dlrun -- python -u {word} --n $i\ndone\n")
+        self.assertEqual(of('SCRIPT="train.txt"\npython $SCRIPT\n', NODE).launches, 0)
+
+
 if __name__ == "__main__":
     support.main()

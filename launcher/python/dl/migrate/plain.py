@@ -7,7 +7,10 @@ from typing import List, Optional
 from . import launch as launches, shell
 from .counts import Count, Found
 from .forms import Forms
-from .words import DEPTH, Cursor
+from .words import DEPTH, Cursor, Holder
+
+# The program or module of a python in the text of a shell.
+PYTHON_OF_TEXT = re.compile(r"\bpython[\d.]*[ \t]+(?:-[a-zA-Z]+[ \t]+)*?(?:-m[ \t]+)?([\w./$][\w./${}-]*)")
 
 # A program that may train if its first argument is "train".
 NO_TOOL = r"(?!(?:cd|source|pushd|set|unset|read|wait|exit|return|sed|awk|grep|sort|cut|zip|make|sh|bash)$)[\w/][\w./-]*"
@@ -83,6 +86,31 @@ class Plain(Forms):
                 self.note(item.at, text)
         return chosen if commands is None else chosen[-1:]
 
+    def with_other_branches(self, found: List[Found]) -> List[Found]:
+        """And the same program where another branch starts it without a launcher, as for one GPU; beside a training without a launcher,
+        also one that another branch starts in a container."""
+        programs = {word for item in found for holder in item.launch.stack for word in self.words_in(holder) if word.endswith(".py")}
+        programs |= {name for item in found for one in self.command_of(item).words for name in re.findall(r"-m\s+(\w+\.[\w.]+)", self.text[one.start:one.end])}
+        elsewhere = [command for command in self.commands if command.words and found and
+                     all(self.branches.exclude(command.words[0].start, item.at) for item in found)]
+        plain = not any(item.launch.launchers for item in found)
+        others = [command for command in elsewhere if programs & {self.text[word.start:word.end] for word in command.words} or plain and self.trains_in_container(command)]
+        more = [item for command in others for item in self.plain_python([command])]
+        return sorted(found + more, key=lambda item: item.at)
+
+    def trains_in_container(self, command: shell.Command) -> bool:
+        """apptainer exec IMAGE bash -c "python train.py"."""
+        cursor = Cursor(self.text, command.words, self.assigned)
+        if not launches.skip_front(cursor):
+            return False
+        raw = [shell.unquoted(self.text[word.start:word.end]) for word in cursor.top.words[cursor.top.at:]]
+        if not raw or not launches.is_wrapper(raw[0]) and raw[:2] not in (["docker", "run"], ["podman", "run"]):
+            return False
+        return any(re.fullmatch(r"-\w*c", word) and says_that_it_trains([name]) for word, code in zip(raw, raw[1:]) for name in PYTHON_OF_TEXT.findall(code))
+
+    def words_in(self, holder: Holder) -> List[str]:
+        return [self.text[word.start:word.end] for word in holder.words]
+
     def python_of(self, command: shell.Command) -> Optional[Found]:
         """The launch of a python with a file or a module; None if the command is none."""
         cursor = Cursor(self.text, command.words, self.assigned)
@@ -99,13 +127,18 @@ class Plain(Forms):
                 r"\bpython[\d.]*[ \t]+(-[a-zA-Z]+[ \t]+)*?(\S+\.py\b|-m[ \t]+(?!pip|venv))", word) for word in raw[1:])
             of_shell = of_shell or any(re.search(r"\w\.(sh|bash)$", word) for word in raw[1:])
             raw = raw[behind[0]:] if behind else ["python", "x.py"] if of_shell else raw
-        if not launches.PYTHON.fullmatch(raw[0]) or len(raw) < 2 or not any(word.endswith(".py") or word == "-m" for word in raw[1:6]) or \
+        if not launches.PYTHON.fullmatch(raw[0]) or len(raw) < 2 or not any(word.endswith(".py") or word == "-m" for word in raw[1:6] + [self.first_of(cursor, raw)]) or \
                 set(raw[1:3]) & {"-c", "pip", "venv", "-V"}:
             return None
         launch = launches.Launch(cursor)
         launch.program, launch.stack, launch.first = raw[0], [cursor.top], words[start].start
         launch.notes += [unknown] if unknown else []
         return Found(launch, [], Count(1, 1), self.in_background(command), words[start].start)
+
+    @staticmethod
+    def first_of(cursor: Cursor, raw: List[str]) -> str:
+        """The value of the first word behind python that is no option."""
+        return cursor.held(next((word for word in raw[1:] if not re.match(r"-[a-zA-Z]", word)), ""))
 
     def words_behind(self, item: Found) -> List[str]:
         """The words of a python from the program, or the module, on."""

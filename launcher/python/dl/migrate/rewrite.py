@@ -298,18 +298,6 @@ class _Migration(Plain):
                 self.note(cursor.word().start, f"what {program} starts is not looked into: if {program} starts the training, run dlctl "
                           f"migrate on that file")
 
-    def with_other_branches(self, found: List[Found]) -> List[Found]:
-        """And the same program where another branch starts it without a launcher, as for one GPU."""
-        programs = {word for item in found for holder in item.launch.stack for word in self.words_in(holder) if word.endswith(".py")}
-        programs |= {name for item in found for one in self.command_of(item).words for name in re.findall(r"-m\s+(\w+\.[\w.]+)", self.text[one.start:one.end])}
-        others = [command for command in self.commands if command.words and programs & {self.text[word.start:word.end] for word in command.words} and
-                  found and all(self.branches.exclude(command.words[0].start, item.at) for item in found)]
-        more = [item for command in others for item in self.plain_python([command])]
-        return sorted(found + more, key=lambda item: item.at)
-
-    def words_in(self, holder: Holder) -> List[str]:
-        return [self.text[word.start:word.end] for word in holder.words]
-
     # ---- the framework
 
     def framework_in(self, program: str) -> str:
@@ -324,6 +312,7 @@ class _Migration(Plain):
         if said and said[-1] != "mpi":
             return said[-1]
         programs = [shell.unquoted(name) for name in re.findall(r"[^\s'\";=]+\.py\b", self.text)]
+        programs += [name.replace(".", "/") + ".py" for name in re.findall(r"\s-m\s+([A-Za-z_][\w.]*)", self.text)]
         if any(self.takes_ranks_of_mpi(name) for name in programs):
             return "mpi"
         for name in [framework for name in programs for framework in [self.framework_in(name)] if framework] or [in_words(self.text)] + \

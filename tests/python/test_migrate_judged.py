@@ -11,6 +11,23 @@ def lines_of(result):
     return [line for line in result.script.splitlines() if line.startswith("#SBATCH")]
 
 
+class Lightning(support.Case):
+    PROGRAM = "import lightning as L\nL.Trainer(accelerator='gpu',\n  devices=4, callbacks=[C(a(1))])\n"
+
+    def test_several_devices_without_a_strategy_are_learners(self):
+        for launch, name in (("srun python go.py", "go_py"), ("srun python -m go", "go_py"), ("srun python -u -m ours.go", "ours__go_py")):
+            result = with_files(launch + "\n", GPUS, **{name: self.PROGRAM})
+            self.assertEqual((result.learners, result.gpus, result.framework), ("4", 1, "pytorch"), launch)
+            self.assertIn("#SBATCH --nodes=1", lines_of(result))
+        result = with_files("srun python go.py\n", "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\n", go_py=self.PROGRAM.replace("4", "gpus=4, num_nodes=2").replace("devices=", ""))
+        self.assertEqual((result.learners, result.gpus), ("8", 1))
+
+    def test_other_trainers_stay_one_process(self):
+        for program in (self.PROGRAM.replace("devices=4", "devices=1"), self.PROGRAM.replace("devices=4", "devices=4, strategy='dp'"), self.PROGRAM.replace("'gpu'", "'dp'"),
+                        self.PROGRAM.replace("  devices=4", "  # devices=4\n"), self.PROGRAM.replace("import lightning", "import other")):
+            self.assertEqual(with_files("srun python go.py\n", GPUS, go_py=program).learners, "1", program)
+
+
 class Arguments(support.Case):
     """A number that the script's arguments may change is taken where the job runs."""
 
@@ -32,6 +49,39 @@ class Arguments(support.Case):
         for body in ("NP=2\nA=$1\n", "NP=1\nif [ -n \"$1\" ]; then\n  LR=$1\nfi\nNP=2\n", "NP=${1:-2}\n", "NP=$1\nNP=2\n", "NP=2\nfor i in 1 2; do\n  X=$i\ndone\n"):
             result = of(body + "torchrun --nproc_per_node $NP t.py\n", NODE)
             self.assertEqual((result.learners, result.gpus), ("2", 1), body)
+
+
+class OneNode(support.Case):
+    def test_processes_that_a_launcher_starts_on_its_own_node_stay_on_one(self):
+        for launch in ("deepspeed --num_gpus=4 --no_local_rank t.py", "torchrun --standalone --nproc_per_node=4 t.py", "torchrun --nnodes 1 --nproc_per_node=4 t.py",
+                       "accelerate launch --num_processes 4 --num_machines 1 t.py", "srun torchrun --standalone --nproc_per_node=4 t.py"):
+            for head in (GPUS, GPUS + "#SBATCH --ntasks=1\n", GPUS.replace("--gres=gpu:4", "--gpus=4")):
+                result = of(launch + "\n", head)
+                self.assertEqual((result.learners, lines_of(result).count("#SBATCH --nodes=1")), ("4", 1), launch + head)
+        # On several nodes, where the job says where it runs, and where no launcher starts processes.
+        for launch, head in (("torchrun --standalone --nproc_per_node=4 t.py", GPUS + "#SBATCH --nodelist=n1\n"), ("srun -n 4 python t.py", GPUS),
+                             ("torchrun --standalone --nproc_per_node=1 t.py", GPUS), ("torchrun --standalone --nproc_per_node=4 t.py", GPUS.replace("--gres=gpu:4", "--gpus=8"))):
+            self.assertNotIn("#SBATCH --nodes=1", lines_of(of(launch + "\n", head)), launch + head)
+
+
+class SeveralNodes(support.Case):
+    HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n"
+
+    def test_each_node_keeps_as_many_tasks_as_it_has_gpus(self):
+        result = of("srun python t.py\n", self.HEAD)
+        self.assertEqual((result.learners, result.gpus), ("8", 1))
+        self.assertIn("#SBATCH --ntasks-per-node=4", lines_of(result))
+        for head in (self.HEAD.replace("node=4", "node=2"), self.HEAD.replace("nodes=2", "nodes=1"), self.HEAD.replace("node=4", "node=1").replace("gpu:4", "gpu:1")):
+            self.assertNotIn("ntasks-per-node", of("srun python t.py\n", head).script)
+
+
+class Late(support.Case):
+    def test_lines_behind_the_first_command_give_no_number(self):
+        result = of("srun ./go.sh $@\n", "#!/bin/bash\nP=$1\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\n")
+        self.assertNotIn("--dl-", result.script)
+        self.assertIn("dlrun -- ./go.sh $@\n", result.script)
+        self.assertIn("have no effect", str(result.notes))
+        self.assertEqual(of("srun ./go.sh\n", "#!/bin/bash\n").learners, "1")
 
 
 class Plain(support.Case):

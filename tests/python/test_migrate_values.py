@@ -221,7 +221,7 @@ class OwnSubmission(support.Case):
             with open(os.path.join(folder, "go.sh"), "w") as file:
                 file.write("torchrun --nproc_per_node 4 --odd t.py\n")
             result = of('if [ -z "$SLURM_JOB_ID" ]; then sbatch --gpus-per-node=4 "$0"; exit; fi\nbash go.sh\n', "#!/bin/bash\n", folder)
-            self.assertEqual(result.script, '#!/bin/bash\nif [ -z "$SLURM_JOB_ID" ]; then sbatch --dl-framework=pytorch --dl-learners=4 --dl-gpus=1 "$0"; exit; fi\nbash go.sh\n')
+            self.assertEqual(result.script, '#!/bin/bash\nif [ -z "$SLURM_JOB_ID" ]; then sbatch --dl-framework=pytorch --dl-learners=4 --dl-gpus=1 --nodes=1 "$0"; exit; fi\nbash go.sh\n')
             self.assertEqual([part.new for part in result.others], ["dlrun -- python3 t.py\n"])
             self.assertEqual({note.line for note in result.notes}, {3})
 

@@ -22,13 +22,13 @@ DEEPY = ("-c 'import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv
          "w = NeoXArgs.consume_deepy_args().get_deepspeed_main_args(); sys.argv = w[next(i for i, a in enumerate(w) if a.endswith(\".py\")):]; "
          "runpy.run_path(sys.argv[0], run_name=\"__main__\")' ")
 
+TRAINER = re.compile(r"\bTrainer\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?|serve[-_]\w+(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
 
 GPU_SERVERS = r"\b(vllm(?![\w.]*/)|sglang|lmdeploy|tritonserver|text-generation-launcher)\b"
 
 
 class Forms(Kept):
-    lightning = False     # learners take the place of processes that Lightning starts
     any_document = False  # nothing else starts a training: a program in a here document may be it, whatever it does
 
     def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:
@@ -247,12 +247,19 @@ class Forms(Kept):
                 item.many.most != (self.asked.nodes or 1) or gpus <= item.many.most or gpus % item.many.most:
             return item
         words = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.cursor.seen + launch.stack for word in holder.words]
-        program = next((value for value in map(launch.cursor.held, words) if value.endswith(".py")), "")
-        told = " ".join([launch.cursor.held(word) for word in words] + [self.content_of(program) or ""])
-        if not re.search(r"^[ \t]*(import|from)[ \t]+(pytorch_lightning|lightning)\b", self.content_of(program) or "", re.M) or \
-                not re.search(r"\b(ddp|fsdp|deepspeed)", told, re.I) or re.search(r"\b(devices|gpus)[= ]+[\"']?1\b", told):
+        modules = [name.replace(".", "/") + ".py" for option, name in zip(words, map(launch.cursor.held, words[1:])) if option == "-m"]
+        program = next((value for value in modules + [launch.cursor.held(word) for word in words] if value.endswith(".py")), "")
+        content = self.content_of(program) or ""
+        told = " ".join([launch.cursor.held(word) for word in words] + [content])
+        # Without a strategy, a trainer of several devices takes ddp.
+        trainer = TRAINER.search(re.sub(r"#[^\n]*", "", content))
+        devices = max([int(number) for number in re.findall(r"\b(?:devices|gpus)\s*=\s*(\d+)\b", trainer.group(0))], default=0) if trainer else 0
+        by_itself = trainer is not None and 1 < devices <= gpus // (item.many.most or 1) and not re.search(r"\b(strategy|distributed_backend)\s*=|\*\*|accelerator\s*=\s*[\"'](?!gpu|cuda|auto)", trainer.group(0))
+        if not re.search(r"^[ \t]*(import|from)[ \t]+(pytorch_lightning|lightning)\b", content, re.M) or \
+                not by_itself and not re.search(r"\b(ddp|fsdp|deepspeed)", told, re.I) or re.search(r"\b(devices|gpus)[= ]+[\"']?1\b", told):
             return item
         self.lightning = True
+        gpus = devices * (item.many.most or 1) if by_itself else gpus
         self.note(item.at, f"Lightning starts the processes of a node's GPUs itself here; now dlrun starts {gpus} learners, one for each GPU")
         return item._replace(many=Count(gpus, gpus))
 

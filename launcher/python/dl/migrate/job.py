@@ -10,6 +10,8 @@ from .nodes import Nodes
 
 
 class Job(Nodes):
+    lightning = False  # learners take the place of processes that Lightning starts
+
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.one_starts_many = False
@@ -97,6 +99,16 @@ class Job(Nodes):
             all(LAUNCHERS[item.launch.launchers[-1]].script and len(item.launch.launchers) == 1 and not {"nodes", "endpoint"} & set(item.launch.told[0])
                 for item in found if item.launch.launchers) and any(item.launch.launchers for item in found)
 
+    def is_bound_to_one_node(self, found: List[Found], learners: Count) -> bool:
+        """Whether the launchers start processes on their own node only, and nothing but that says that the job has one node."""
+        asked, many = self.asked, learners.most or 1
+        if {"nodes", "nodelist", "nodefile"} & set(asked.given) or (asked.tasks or 1) > 1 or learners.least != many or not 1 < many <= (asked.gpus or 0) or asked.gpus_per_node is None and many != asked.gpus:
+            return False
+        last = [one.launch for item in found for one in (item.inner or [item])]
+        return self.lightning or all(launch.launchers and LAUNCHERS[launch.launchers[-1]].script and "endpoint" not in launch.told[-1] and
+                   ("nodes" not in launch.told[-1] or self.number(launch.told[-1]["nodes"]) == 1) and
+                   not (launch.launchers[-1] == "deepspeed" and ("launcher" in launch.told[-1] or self.has_hostfile(launch))) for launch in last)
+
     def cpus_of(self, learners: Count) -> Optional[int]:
         tasks = self.asked.tasks or 1
         if self.tasks_are_cpus and learners.most and learners.least == learners.most < tasks:
@@ -109,7 +121,7 @@ class Job(Nodes):
         """Options for sbatch: for a script without #SBATCH lines, those with which srun itself asked Slurm for
         nodes."""
         if self.lines:
-            nodes = self.nodes_by_tasks(learners)
+            nodes = self.nodes_by_tasks(learners) or (1 if self.is_bound_to_one_node(found, learners) else None)
             cpus = self.cpus_of_srun(found) or (self.cpus_of(learners) if self.asked.cpus is None else None)
             return ([("nodes", str(nodes))] if nodes else []) + ([("cpus-per-task", str(cpus))] if cpus else [])
         options: Dict[str, str] = {}
@@ -161,6 +173,8 @@ class Job(Nodes):
             return None
         if self.nodes_by_tasks(learners) and most == self.asked.tasks:
             return most // nodes
+        if most > nodes > 1 and self.asked.per_node == self.asked.gpus_per_node == most // nodes:
+            return most // nodes  # else Slurm could place more learners on one of the nodes than on the others
         live = any(not self.is_taken(match.start()) for match in re.finditer(r"\bSLURM_NTASKS_PER_NODE\b", self.text))
         return most // nodes if live else None
 

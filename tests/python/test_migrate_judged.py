@@ -51,6 +51,15 @@ class Arguments(support.Case):
             self.assertEqual((result.learners, result.gpus), ("2", 1), body)
 
 
+class Launchers(support.Case):
+    def test_a_launcher_in_two_branches_leaves_one_interpreter(self):
+        body = 'if [ "$D" ]; then\n  L={}\nelse\n  L={}\nfi\n{} t.py\n'
+        for other, python in (("torchrun", "python3"), ('"python -m torch.distributed.run"', "python")):
+            self.assertEqual(body_of(of(body.format("torchrun", other, "$L --nproc_per_node 2"), NODE)), body.format("", '""' if other[0] == '"' else "", f"dlrun -- $L {python}"))
+        whole = '"torchrun --nproc_per_node 2"'
+        self.assertEqual(body_of(of(body.format(whole, whole, "$L"), NODE)), body.format('"python3"', '"python3"', "dlrun -- $L"))
+
+
 class OneNode(support.Case):
     def test_processes_that_a_launcher_starts_on_its_own_node_stay_on_one(self):
         for launch in ("deepspeed --num_gpus=4 --no_local_rank t.py", "torchrun --standalone --nproc_per_node=4 t.py", "torchrun --nnodes 1 --nproc_per_node=4 t.py",

@@ -385,16 +385,16 @@ class _Migration(Plain):
             self.edits[(launch.first, launch.first)] = prefix
         self.say_what_was_dropped(item)
         for way in self.others.get(item.at, []) if not nested else []:
-            self.rewrite_holders(way.launch)
+            self.rewrite_holders(way.launch, place is not cursor.top)
 
-    def rewrite_holders(self, launch: launches.Launch) -> None:
-        """Removes the launcher's words from what another branch assigns."""
+    def rewrite_holders(self, launch: launches.Launch, with_python: bool) -> None:
+        """Removes the launcher's words from what another branch assigns. `with_python`: the interpreter is not in the command itself."""
         place = next((holder for holder in list(reversed(launch.stack)) + launch.cursor.seen if holder.assignment is not None and holder.at - 1 in holder.gone), None)
         for holder in launch.cursor.seen:
             if holder.assignment is None or self.is_taken(holder.assignment.value[0]):
                 continue
             for first, last in holder.runs():
-                python = launch.python + " " if launch.python and holder is place and last == holder.at - 1 else ""
+                python = launch.python + " " if with_python and launch.python and holder is place and last == holder.at - 1 else ""
                 self.edits[(holder.words[first].start, holder.end_of(last))] = python.rstrip() if holder.ends_with(last) else python
 
     def dlrun_words(self, item: Found, learners: Count) -> str:

@@ -236,11 +236,10 @@ wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
     job=$(submit --dl-learners=1 train.sh)
     wait_for 30 "dlrun of job $job has asked for its agents" test -e "asked-$job"
     dlrun=$(jq -r .pid "dl-$job/control.json")
-    # One that stands still learns of no end: that is left to the dlrun that takes over.
-    [ $of = first ] || kill -STOP "$dlrun"
+    # So that it is another one that learns of the end.
+    [ $of = first ] || kill -9 "$dlrun"
     asked=$(date +%s)
     on_login scontrol requeue "$job"
-    [ $of = first ] || kill -9 "$dlrun"
     wait_file "dl-$job/events.jsonl" '"deadline_ms"' 30
     deadline=$(jq -s '[.[].memory.stop.deadline_ms // empty] | last / 1000 | floor' "dl-$job/events.jsonl")
     ((deadline - asked >= 50 && deadline - asked <= 75)) || { echo "asked at $asked, deadline $deadline" >&2; cat "slurm-$job.out" >&2; false; }

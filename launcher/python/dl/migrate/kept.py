@@ -138,11 +138,12 @@ class Kept(Job):
         if not self.keep_tail(item):
             self.say_what_runs_oftener(item)
         program = item.launch.program
-        words = [self.text[word.start:word.end] for word in item.launch.stack[-1].words]
-        if "-c" in words[:-1] and not item.launch.inner:
-            name = re.fullmatch(r"\"?\$\{?(\w+)\}?\"?", words[-1])
-            last = item.launch.stack[-1].words[-1]
-            self.say_what_starts_torchrun(item, *next((one.value for one in reversed(self.assigned) if name and one.name == name.group(1)), (last.start, last.end)))
+        words = item.launch.stack[-1].words
+        texts = [self.text[word.start:word.end] for word in words]
+        if "-c" in texts[:-1] and not item.launch.inner:
+            variable = re.fullmatch(r"\"?\$\{?(\w+)\}?\"?", texts[-1])
+            given = (one.value for one in reversed(self.assigned) if variable and one.name == variable.group(1))
+            self.say_what_starts_torchrun(item, *next(given, (words[-1].start, words[-1].end)))
         launchers = self.launchers_in_script(item)
         if launchers:
             script = self.script_of(item)

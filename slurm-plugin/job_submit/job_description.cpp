@@ -278,7 +278,7 @@ Change read_change(const job_desc_msg_t& job) {
   change.tasks = job.num_tasks != NO_VAL || set16(job.ntasks_per_node) || set16(job.ntasks_per_tres);
   change.gpus = job.tres_per_job != nullptr || job.tres_per_node != nullptr || job.tres_per_socket != nullptr ||
                 job.tres_per_task != nullptr || set16(job.sockets_per_node);
-  if (job.begin_time != 0) change.begin_s = job.begin_time;  // slurmctld takes a negative one for now
+  if (job.begin_time != 0) change.begin_s = job.begin_time;  // slurmctld starts a job with a negative one at once
   change.cpus = job.min_cpus != NO_VAL || job.max_cpus != NO_VAL || set16(job.cpus_per_task) ||
                 set16(job.pn_min_cpus) || job.cpus_per_tres != nullptr;
   change.memory = job.pn_min_memory != NO_VAL64 || job.mem_per_tres != nullptr;

@@ -11,8 +11,8 @@ namespace dl::policy {
 
 // True if other victims were found, at a lesser loss.
 bool ClaimService::take_in_turns() {
-  // A guaranteed claim that its quota has room for now may have to take from its own tenant, too, if another claim
-  // comes before it.
+  // A guaranteed claim may fit within its quota as it is, and yet have to take from its own tenant, too, if another
+  // claim comes before it.
   const auto may_take_within = [&](const Taken& claim) {
     return claim.within || (taken_.size() > 1 && round_.is_guaranteed(claim.job));
   };

@@ -395,7 +395,7 @@ TEST_F(JobSubmit, lets_operators_change_what_users_may_not) {
   EXPECT_LE(desc.begin_time, std::time(nullptr)) << "root may let a job start at once";
   EXPECT_EQ(modify(&desc, 1000, &message), SLURM_SUCCESS);
   EXPECT_GT(desc.begin_time, std::time(nullptr)) << "dlpolicyd is to see it first";
-  desc.begin_time = -1;  // slurmctld takes it for now
+  desc.begin_time = -1;  // slurmctld starts such a job at once
   EXPECT_EQ(modify(&desc, 1000, &message), SLURM_SUCCESS);
   EXPECT_GT(desc.begin_time, std::time(nullptr));
   slurm_xfree(reinterpret_cast<void**>(&message));

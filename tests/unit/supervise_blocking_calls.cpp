@@ -10,17 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/supervise_loop.h"
+
 namespace dl::supervise {
 namespace {
 
-class BlockingCallsTest : public testing::Test {
+class BlockingCallsTest : public LoopTest {
  protected:
-  void SetUp() override { ASSERT_EQ(uv_loop_init(&loop_), 0); }
-  void TearDown() override {
-    uv_run(&loop_, UV_RUN_DEFAULT);
-    EXPECT_EQ(uv_loop_close(&loop_), 0);
-  }
-  uv_loop_t loop_{};
   std::vector<std::string> done_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "common/base/awake_clock.h"
 #include "tests/unit/supervise_fake_connections.h"
+#include "tests/unit/supervise_loop.h"
 
 namespace dl::supervise {
 
@@ -17,7 +18,7 @@ namespace {
 
 // Two learners; the agent of learner N has connection 20 + N. Slurm, without a job id, answers at once that it knows
 // nothing.
-class SilenceWatchTest : public testing::Test {
+class SilenceWatchTest : public LoopTest {
  protected:
   SilenceWatchTest() {
     plan::LaunchPlan plan;
@@ -30,14 +31,8 @@ class SilenceWatchTest : public testing::Test {
     state_.phase = Phase::kRunning;
     state_.learners_started = true;
   }
-  void SetUp() override { ASSERT_EQ(uv_loop_init(&loop_), 0); }
-  void TearDown() override {
-    uv_run(&loop_, UV_RUN_DEFAULT);
-    EXPECT_EQ(uv_loop_close(&loop_), 0);
-  }
 
   const int64_t now_ = awake_ms();
-  uv_loop_t loop_{};
   plan::LaunchPlan none_;
   FakeConnections connections_;
   AgentFleet agents_{&connections_, none_};

@@ -20,18 +20,13 @@
 
 #include "common/base/awake_clock.h"
 #include "common/base/unique_fd.h"
+#include "tests/unit/supervise_loop.h"
 
 namespace dl::supervise {
 namespace {
 
-class SlurmJobTest : public testing::Test {
+class SlurmJobTest : public LoopTest {
  protected:
-  void SetUp() override { ASSERT_EQ(uv_loop_init(&loop_), 0); }
-  void TearDown() override {
-    uv_run(&loop_, UV_RUN_DEFAULT);
-    EXPECT_EQ(uv_loop_close(&loop_), 0);
-  }
-  uv_loop_t loop_{};
   int heard_ = 0;
 };
 

@@ -10,17 +10,13 @@
 #include <string>
 
 #include "common/contract/env_names.h"
+#include "tests/unit/supervise_loop.h"
 
 namespace dl::supervise {
 namespace {
 
-class SweeperTest : public testing::Test {
+class SweeperTest : public LoopTest {
  protected:
-  void SetUp() override { ASSERT_EQ(uv_loop_init(&loop_), 0); }
-  void TearDown() override {
-    uv_run(&loop_, UV_RUN_DEFAULT);
-    EXPECT_EQ(uv_loop_close(&loop_), 0);
-  }
   static plan::LaunchPlan plan(bool under_slurm) {
     plan::LaunchPlan plan;
     plan.under_slurm = under_slurm;
@@ -29,7 +25,6 @@ class SweeperTest : public testing::Test {
     plan.learners.resize(1);
     return plan;
   }
-  uv_loop_t loop_{};
   SlurmJob slurm_{&loop_, "", {}};
 };
 

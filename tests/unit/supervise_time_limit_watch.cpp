@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/awake_clock.h"
+#include "tests/unit/supervise_loop.h"
 
 namespace dl::supervise {
 
@@ -22,13 +23,8 @@ namespace {
 
 // A job that began 100 minutes ago and ends in 100 minutes, or as a test says. Its own signal is due now, so it has to
 // stop if that would end something. Slurm is not asked: without a job id it answers at once that it knows nothing.
-class TimeLimitWatchTest : public testing::Test {
+class TimeLimitWatchTest : public LoopTest {
  protected:
-  void SetUp() override { ASSERT_EQ(uv_loop_init(&loop_), 0); }
-  void TearDown() override {
-    uv_run(&loop_, UV_RUN_DEFAULT);
-    EXPECT_EQ(uv_loop_close(&loop_), 0);
-  }
   static plan::LaunchPlan plan(int64_t ends_in_s) {
     plan::LaunchPlan plan;
     plan.under_slurm = true;
@@ -60,7 +56,6 @@ class TimeLimitWatchTest : public testing::Test {
     return signal;
   }
 
-  uv_loop_t loop_{};
   SlurmJob slurm_{&loop_, "", {}};
 };
 

@@ -11,6 +11,8 @@ namespace {
 
 using record::JobState;
 
+constexpr int64_t kServeOnMs = 1000;  // for learners that serve to end by themselves after all others have
+
 // A dual-stack socket shows an IPv4 address as ::ffff:10.0.0.1.
 std::string plain_address(const std::string& address) {
   return address.rfind("::ffff:", 0) == 0 ? address.substr(7) : address;
@@ -40,6 +42,11 @@ void Attempt::begin_again(const plan::LaunchPlan& plan, int64_t now_ms, int64_t 
   refused_starts_ = refused;
 }
 
+bool Attempt::awaits(const Hello& hello) const {
+  return hello.role == "agent" && hello.rank >= 0 && static_cast<size_t>(hello.rank) < learners_.size() &&
+         !learner(hello.rank).said_hello;
+}
+
 void Attempt::said_hello(int rank, const Hello& hello) {
   Learner& learner = at(rank);
   learner.said_hello = true;
@@ -67,11 +74,17 @@ void Attempt::end(int rank) {
   at(rank).ended = true;
 }
 
-void Attempt::end_well(int rank, int exit, bool stopped) {
+void Attempt::end_well(int rank, int exit, bool stopped, int64_t now_ms) {
   Learner& learner = at(rank);
   learner.ended = true;
   learner.exit = exit;
   learner.state = stopped ? JobState::kHalted : JobState::kCompleted;
+  if (serving_until_ms_ == 0 && !any_decides()) serving_until_ms_ = now_ms + kServeOnMs;
+}
+
+bool Attempt::end_serving(int64_t now_ms) {
+  serving_over_ = serving_over_ || (serving_until_ms_ != 0 && now_ms >= serving_until_ms_);
+  return serving_over_;
 }
 
 void Attempt::end_unheard() {
@@ -124,10 +137,6 @@ void Attempt::silence_agent(int rank) {
 
 void Attempt::lose_agents() {
   agent_lost_ = true;
-}
-
-void Attempt::serve_until(int64_t ms) {
-  if (serving_until_ms_ == 0) serving_until_ms_ = ms;
 }
 
 void Attempt::is_called(int attempt, int restarts, std::string run_id) {

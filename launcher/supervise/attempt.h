@@ -57,6 +57,8 @@ class Attempt {
   int deciding() const { return static_cast<int>(deciding_); }  // as LaunchPlan::deciding()
   bool serves(int rank) const { return rank >= deciding(); }
 
+  // Whether this is the Hello of an agent that has not come yet.
+  bool awaits(const protocol::Hello& hello) const;
   void said_hello(int rank, const protocol::Hello& hello);  // its agent has come
   void started(int rank, int pid);
   // To be called when all learners run. True only for the first call.
@@ -69,8 +71,9 @@ class Attempt {
 
   // ---- their ends. What has ended stays so.
   void end(int rank);
-  // It has ended, and that was no failure; stopped: it had been asked to.
-  void end_well(int rank, int exit, bool stopped);
+  // It has ended, and that was no failure; stopped: it had been asked to. If none that decides is left, those that serve
+  // (LaunchPlan::serves()) have a second from now on to end by themselves.
+  void end_well(int rank, int exit, bool stopped, int64_t now_ms);
   // Ends those whose agents have not said hello.
   void end_unheard();
   // It has failed, which says nothing of whether it has ended. Returns the failure with its rank, time and train step,
@@ -89,9 +92,7 @@ class Attempt {
   bool all_ended();
   bool any_said_hello() const;
   bool any_attached() const;  // a learner uses the checkpoint library, so it can be asked to save
-  // Of the learners that decide (LaunchPlan::deciding()), one still runs.
-  bool any_decides() const;
-  // The same, and none of those can be asked to stop.
+  // Of the learners that decide (LaunchPlan::deciding()) some still run, and none of those can be asked to stop.
   bool deaf_are_left() const;
 
   // ---- its agents
@@ -101,10 +102,13 @@ class Attempt {
   void dismiss_agents() { dismissed_ = true; }  // none may serve the next attempt, although none was lost
   bool agent_lost() const { return agent_lost_; }
   bool agent_silent() const { return agent_silent_; }
-  // An agent has reported that its task has a PMI server (Hello::pmi), so that it can begin only once.
-  bool agents_have_pmi() const { return agents_have_pmi_; }
   // Whether they may serve the next attempt.
   bool agents_may_stay() const { return !agents_have_pmi_ && !agent_lost_ && !dismissed_; }
+  // Whether an agent whose learner has ended is kept for the next attempt. With PMIx servers it is kept even if no
+  // restart can follow, since a server ends together with the agent of its node's first learner.
+  bool agent_stays(const plan::LaunchPlan& plan, int restarts_done) const {
+    return !agents_have_pmi_ && (restarts_done < plan.restarts || !plan.pmix_server.empty());
+  }
 
   // Slurm has refused their job step (refused_step.h). Returns how often it has by now.
   int refused() { return ++refused_starts_; }
@@ -113,11 +117,9 @@ class Attempt {
   bool may_start_again(int64_t now_ms) const { return waits_to_start_again() && now_ms >= start_again_ms_; }
 
   // ---- learners that serve others (LaunchPlan::serves())
-  // All others have ended, so these are to end by themselves until then. Only the first call counts.
-  void serve_until(int64_t ms);
-  bool must_end_serving(int64_t now_ms) const { return serving_until_ms_ != 0 && now_ms >= serving_until_ms_; }
-  void end_serving() { serving_over_ = true; }  // they are being ended, which is no failure
-  bool serving_is_over() const { return serving_over_; }
+  // True once the others have ended and these have had their time (end_well()): they are to be ended now.
+  bool end_serving(int64_t now_ms);
+  bool served(int rank) const { return serving_over_ && serves(rank); }  // end_serving() was true: its end is no failure
 
   // ---- saves
   // Whether a periodic save is due: all learners ran for every_ms without a save or an attempt to save.
@@ -137,6 +139,7 @@ class Attempt {
 
  private:
   Learner& at(int rank) { return learners_[static_cast<size_t>(rank)]; }
+  bool any_decides() const;  // of the learners that decide, one still runs
   template <typename Holds>
   bool all(size_t* below, Holds holds) {
     while (*below < learners_.size() && holds(learners_[*below])) ++*below;
@@ -149,6 +152,7 @@ class Attempt {
   int64_t started_ms_ = 0, started_unix_ms_ = 0;
   std::vector<Failure> failures_;
   bool over_told_ = false;
+  // agents_have_pmi_: one has reported that its task has a PMI server (Hello::pmi), so that it can begin only once.
   bool agents_have_pmi_ = false, agent_lost_ = false, agent_silent_ = false, dismissed_ = false;
   int refused_starts_ = 0;
   int64_t start_again_ms_ = 0;    // 0: they are not

@@ -221,11 +221,7 @@ void Supervisor::tick() {
     }
     if (agents_->launcher_is_gone(now)) return launcher_gone(now, all_hello);
     if (hang_.is_overdue(now)) settle_hang();
-    // Learners that serve and have not ended by themselves are ended, once all others have.
-    if (attempt_.must_end_serving(now) && state_.running()) {
-      attempt_.end_serving();
-      handle(EndLearners{kFailureGraceMs});
-    }
+    if (state_.running() && attempt_.end_serving(now)) handle(EndLearners{kFailureGraceMs});
     follow(pmix_->tick(now_for_pmix(), all_hello));
   }
   handle(Tick{});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun's supervisor: one event loop. Agents report; the states of the run (run_state.h) and the pure decisions beside
-// this file (first_cause, notice, restart_policy) decide; this class passes events on and performs actions, with owners
+// this file (learner_end, notice, restart_policy) decide; this class passes events on and performs actions, with owners
 // that have their own state. supervisor.cpp holds the loop, its clock and the answers to dlctl; supervisor_run.cpp
 // passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt;
 // supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an

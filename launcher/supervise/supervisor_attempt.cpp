@@ -4,23 +4,18 @@
 
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
 #include "common/base/atomic_file.h"
 #include "common/contract/exit_codes.h"
+#include "launcher/supervise/learner_end.h"
 #include "launcher/supervise/start_message.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
 
 using namespace protocol;
-
-namespace {
-
 using record::JobState;
-
-constexpr int64_t kServeOnMs = 1000;  // for learners that serve to end by themselves after all others have
-
-}  // namespace
 
 void Supervisor::start_attempt(const std::string& why, const std::string& code) {
   ++attempts_;
@@ -99,9 +94,7 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
     if (!expected || !pmix_->greet(id, hello.rank, hello.sessions)) server_->close(id);
     return;
   }
-  bool valid = hello.role == "agent" && hello.rank >= 0 && hello.rank < plan().world_size() && state_.may_greet() &&
-               !attempt_.learner(hello.rank).said_hello;
-  if (!valid || hello.version != kProtocolVersion) {
+  if (!state_.may_greet() || !attempt_.awaits(hello) || hello.version != kProtocolVersion) {
     if (hello.role == "agent" && hello.version != kProtocolVersion)
       std::fprintf(stderr,
                    "dlrun: the agent on %s is of another version of slurm-dl; install one version on all nodes\n",
@@ -202,46 +195,25 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
 }
 
 void Supervisor::on_exited(int rank, const Exited& exited) {
-  const Learner& learner = attempt_.learner(rank);
-  if (learner.ended) return;
   attempt_.end(rank);
   watch_.log_lost(rank, exited.log_lost);
-  // An agent stays for the next attempt. With PMIx servers it stays even if no restart can follow, since a server ends
-  // together with the agent of its node's first learner.
-  const bool may_restart = journal_->memory().restarts < plan().restarts;
-  if (attempt_.agents_have_pmi() || !(may_restart || !plan().pmix_server.empty())) agents_->let_go(rank);
-  if (learner.hung) {
-    handle(Gone{rank});
-    return check_attempt_over();
-  }
-  bool stopped = state_.stop && (exited.exit == kExitSaved || exited.exit == kExitNotSaved);
-  int exit = exited.signal > 0 ? 128 + exited.signal : exited.exit;
-  if (attempt_.serving_is_over() && plan().serves(rank) && exited.asked && exited.error.empty()) exit = 0;
-  bool failed = !exited.error.empty() || (exit != 0 && !stopped) || pmix_->has_aborted(rank);
-  if (exited.stragglers > 0 && !state_.ending())
+  if (!attempt_.agent_stays(plan(), journal_->memory().restarts)) agents_->let_go(rank);
+  const Learner& learner = attempt_.learner(rank);
+  using Kind = LearnerEnd::Kind;
+  LearnerEnd end =
+      judge_exit(exited, {learner.hung, state_.stop.has_value(), attempt_.served(rank), pmix_->has_aborted(rank)});
+  if (exited.stragglers > 0 && end.kind != Kind::kBlamed && !state_.ending())
     voice_.say(fmt::format("learner {} left processes behind ({}), which were killed", rank, exited.stragglers));
-  if (!failed) {
-    attempt_.end_well(rank, exit, stopped);
-    journal_->learner(rank, learner.state, learner.host, "", "", exit);
-    pmix_->tell_of_end(rank, false, exit);
-    const bool others_decide = attempt_.any_decides();
-    handle(Gone{rank, attempt_.deaf_are_left()});
-    if (!others_decide) attempt_.serve_until(awake_ms() + kServeOnMs);
+  if (end.kind == Kind::kBlamed) {
+    handle(Gone{rank});
+  } else if (end.kind == Kind::kFailed) {
+    voice_.say_if(pmix_->explain(rank, &end.failure));
+    learner_failed(rank, std::move(end.failure));
   } else {
-    Failure failure;
-    failure.kind = !exited.error.empty() ? Failure::Kind::kNotStarted
-                   : exited.signal > 0   ? Failure::Kind::kSignal
-                                         : Failure::Kind::kExit;
-    failure.signal = exited.signal;
-    failure.exit = exited.error.empty() ? exited.exit : kExitNotFound;
-    if (exited.error.find("Permission denied") != std::string::npos) failure.exit = kExitNotExecutable;
-    failure.asked = exited.asked;
-    failure.text = exited.error;
-    failure.memory = exited.memory;
-    failure.exception = exited.exception;
-    failure.last_lines = exited.last_lines;
-    if (const std::string line = pmix_->explain(rank, &failure); !line.empty()) voice_.say(line);
-    learner_failed(rank, failure);
+    attempt_.end_well(rank, end.exit, end.kind == Kind::kStopped, awake_ms());
+    journal_->learner(rank, learner.state, learner.host, "", "", end.exit);
+    pmix_->tell_of_end(rank, false, end.exit);
+    handle(Gone{rank, attempt_.deaf_are_left()});
   }
   check_attempt_over();
 }

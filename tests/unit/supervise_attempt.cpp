@@ -62,6 +62,25 @@ TEST(AttemptTest, ItBeginsWithItsLearnersWhereTheyArePlannedToBe) {
   EXPECT_FALSE(attempt.is_over()) << "told once";
 }
 
+TEST(AttemptTest, AHelloIsAwaitedOnceFromTheAgentOfEachLearner) {
+  Attempt attempt(plan_of(2), 1000, 0);
+  Hello hello = hello_from("n1", "10.0.0.2");
+  hello.role = "agent";
+  hello.rank = 1;
+  EXPECT_TRUE(attempt.awaits(hello));
+  for (const int rank : {-1, 2}) {
+    hello.rank = rank;
+    EXPECT_FALSE(attempt.awaits(hello)) << rank;
+  }
+  hello.rank = 1;
+  hello.role = "stranger";
+  EXPECT_FALSE(attempt.awaits(hello));
+  hello.role = "agent";
+  attempt.said_hello(1, hello);
+  EXPECT_FALSE(attempt.awaits(hello));
+  EXPECT_FALSE(Attempt().awaits(hello)) << "no attempt has begun";
+}
+
 TEST(AttemptTest, ALearnerThatFailsIsNamedWithItsHostOnlyIfThereAreOthers) {
   for (const int learners : {1, 2}) {
     Attempt attempt(plan_of(learners), 1000, 0);
@@ -128,13 +147,26 @@ TEST(AttemptTest, AgentsMayStayUnlessOneWasLostOrCanBeginOnlyOnceOrANodeIsBad) {
   hello.pmi = true;
   pmi.said_hello(0, hello);
   pmi.said_hello(1, {});
-  EXPECT_TRUE(pmi.agents_have_pmi());
   EXPECT_FALSE(pmi.agents_may_stay());
 
   Attempt bad_node(plan, 0, 0);
   bad_node.dismiss_agents();
   EXPECT_FALSE(bad_node.agents_may_stay());
   EXPECT_FALSE(bad_node.agent_lost()) << "nothing has to be swept";
+}
+
+TEST(AttemptTest, TheAgentOfALearnerThatHasEndedStaysIfItCanServeAnotherOrAPmixServerNeedsIt) {
+  plan::LaunchPlan plan = plan_of(1);
+  plan.restarts = 2;
+  Attempt attempt(plan, 0, 0);
+  EXPECT_TRUE(attempt.agent_stays(plan, /*restarts_done=*/1));
+  EXPECT_FALSE(attempt.agent_stays(plan, /*restarts_done=*/2));
+  plan.pmix_server = "/opt/dl-pmix";
+  EXPECT_TRUE(attempt.agent_stays(plan, /*restarts_done=*/2));
+  Hello hello;
+  hello.pmi = true;
+  attempt.said_hello(0, hello);
+  EXPECT_FALSE(attempt.agent_stays(plan, /*restarts_done=*/0)) << "it can begin only once";
 }
 
 TEST(AttemptTest, WithOtherAgentsItKeepsItsNameAndHowOftenItWasRefused) {
@@ -162,18 +194,15 @@ TEST(AttemptTest, LearnersThatServeHaveAMomentToEndByThemselves) {
   plan.servers = 2;
   plan.first_decides = true;
   Attempt attempt(plan, 1000, 0);
-  EXPECT_TRUE(attempt.any_decides());
-  EXPECT_FALSE(attempt.must_end_serving(100'000));
-  attempt.end_well(0, 0, /*stopped=*/false);
+  EXPECT_FALSE(attempt.end_serving(100'000)) << "the one that decides still runs";
+  attempt.end_well(0, 0, /*stopped=*/false, 4000);
   EXPECT_EQ(attempt.learner(0).state, record::JobState::kCompleted);
-  EXPECT_FALSE(attempt.any_decides());
-  attempt.serve_until(5000);
-  attempt.serve_until(6000);
-  EXPECT_FALSE(attempt.must_end_serving(4999));
-  EXPECT_TRUE(attempt.must_end_serving(5000)) << "the first call counts";
-  EXPECT_FALSE(attempt.serving_is_over());
-  attempt.end_serving();
-  EXPECT_TRUE(attempt.serving_is_over());
+  attempt.end_well(1, 0, /*stopped=*/false, 4500);
+  EXPECT_FALSE(attempt.end_serving(4999));
+  EXPECT_FALSE(attempt.served(2));
+  EXPECT_TRUE(attempt.end_serving(5000)) << "counted from the end of the last that decides";
+  EXPECT_TRUE(attempt.served(2));
+  EXPECT_FALSE(attempt.served(0));
 }
 
 TEST(AttemptTest, DeafLearnersAreLeftOnceNoneThatRunsCanBeAskedToStop) {
@@ -181,7 +210,7 @@ TEST(AttemptTest, DeafLearnersAreLeftOnceNoneThatRunsCanBeAskedToStop) {
   attempt.progressed(0, at_step(1), 2000);
   EXPECT_TRUE(attempt.any_attached());
   EXPECT_FALSE(attempt.deaf_are_left());
-  attempt.end_well(0, 85, /*stopped=*/true);
+  attempt.end_well(0, 85, /*stopped=*/true, 3000);
   EXPECT_EQ(attempt.learner(0).exit, 85);
   EXPECT_EQ(attempt.learner(0).state, record::JobState::kHalted);
   EXPECT_TRUE(attempt.deaf_are_left());

@@ -61,7 +61,7 @@ class EndJudgeTest : public testing::Test {
     attempt_.fail(rank, failure, at_ms);
     attempt_.end(rank);
   }
-  void finish(int rank, int exit = 0) { attempt_.end_well(rank, exit, exit != 0); }
+  void finish(int rank, int exit = 0) { attempt_.end_well(rank, exit, exit != 0, kNow); }
   void learn(bool batch) {
     slurm_cli::JobInfo info;
     info.batch = info.requeue = batch;

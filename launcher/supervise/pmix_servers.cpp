@@ -43,7 +43,6 @@ void PmixServers::open(const plan::LaunchPlan& plan, std::string space) {
   came_.clear();
   aborts_.clear();
   waiting_since_ms_ = end_at_ms_ = 0;
-  end_grace_ms_ = 0;
   if (plan.pmix_server.empty()) return;
   job_.space = std::move(space);
   job_.ranks.resize(plan.nodes.size());
@@ -187,7 +186,7 @@ PmixServers::News PmixServers::tick(const Now& now, bool all_agents) {
   }
   if (end_at_ms_ != 0 && now.ms >= end_at_ms_) {
     end_at_ms_ = 0;
-    news.end_learners_ms = end_grace_ms_;
+    news.end_learners_ms = kFailureGraceMs - kNoticeMs;
     return news;
   }
   if (now.phase == Phase::kStarting && all_agents && !ready()) {
@@ -217,10 +216,8 @@ bool PmixServers::tell_of_end(int rank, bool failed, int exit) {
   return std::find(came_.begin(), came_.end(), true) != came_.end();
 }
 
-void PmixServers::end_after_notice(int grace_ms, int64_t now_ms) {
-  if (end_at_ms_ != 0) return;
-  end_at_ms_ = now_ms + kNoticeMs;
-  end_grace_ms_ = std::max(1, grace_ms - kNoticeMs);
+void PmixServers::end_after_notice(int64_t now_ms) {
+  if (end_at_ms_ == 0) end_at_ms_ = now_ms + kNoticeMs;
 }
 
 std::string PmixServers::explain(int rank, Failure* failure) const {

@@ -61,7 +61,7 @@ class PmixServers {
   // to be ended a little later, by end_after_notice(). libpmix does not say which of them listen, so it is true once
   // any learner has connected to its server.
   bool tell_of_end(int rank, bool failed, int exit);
-  void end_after_notice(int grace_ms, int64_t now_ms);  // News::end_learners_ms comes 100 ms later
+  void end_after_notice(int64_t now_ms);  // News::end_learners_ms comes 100 ms later, with the rest of kFailureGraceMs
 
   bool has_aborted(int rank) const { return aborts_.count(rank) > 0; }  // by MPI_Abort
   // Adds to a learner's failure what PMIx knows of it. Returns a sentence for the user, or an empty text.
@@ -99,7 +99,6 @@ class PmixServers {
   std::vector<bool> came_;  // by rank: it has connected to its server
   std::map<int, Abort> aborts_;
   int64_t waiting_since_ms_ = 0, end_at_ms_ = 0;
-  int end_grace_ms_ = 0;
 };
 
 }  // namespace dl::supervise

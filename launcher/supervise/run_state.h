@@ -72,8 +72,9 @@ struct Gone {  // a learner has ended
   int rank = 0;
   bool deaf_left = false;  // it ended well, and of those that still run none can be asked to stop
 };
-struct EndLearners {  // because of a failure, or because those that they served have ended
-  int grace_ms = 0;
+constexpr int kFailureGraceMs = 500;  // for learners to write their last lines before they are killed
+struct EndLearners {                  // because of a failure, or because those that they served have ended
+  int grace_ms = kFailureGraceMs;
 };
 struct AttemptOver {        // all learners have ended
   bool job_known = true;    // Slurm has said something about the job, so it is known whether it may be requeued

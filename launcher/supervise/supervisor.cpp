@@ -221,7 +221,7 @@ void Supervisor::tick() {
     }
     if (agents_->launcher_is_gone(now)) return launcher_gone(now, all_hello);
     if (hang_.is_overdue(now)) settle_hang();
-    if (state_.running() && attempt_.end_serving(now)) handle(EndLearners{kFailureGraceMs});
+    if (state_.running() && attempt_.end_serving(now)) handle(EndLearners{});
     follow(pmix_->tick(now_for_pmix(), all_hello));
   }
   handle(Tick{});

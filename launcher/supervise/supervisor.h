@@ -96,8 +96,6 @@ class Supervisor {
   int run();
 
  private:
-  static constexpr int kFailureGraceMs = 500;  // for learners to write their last lines before they are killed
-
   // supervisor.cpp
   Status set_up();
   Status open_control();

@@ -239,8 +239,8 @@ void Supervisor::learner_failed(int rank, Failure failure) {
   const int exit = learner.exit;
   handle(Gone{rank});
   const bool told = pmix_->tell_of_end(rank, true, exit);
-  if (!told) return handle(EndLearners{kFailureGraceMs});
-  if (!state_.ending()) pmix_->end_after_notice(kFailureGraceMs, awake_ms());
+  if (!told) return handle(EndLearners{});
+  if (!state_.ending()) pmix_->end_after_notice(awake_ms());
 }
 
 // Ends the attempt, by this failure, for all learners that have not ended; their agents end when their connection is

@@ -125,7 +125,7 @@ TEST_F(PmixServersTest, OthersHearOfALossBeforeTheyAreEnded) {
   hear(12, pmix::Client{2, true});
   EXPECT_TRUE(servers_.tell_of_end(0, true, 9));
   EXPECT_TRUE(connections_.last_was(12, Pmix{pmix::encode(pmix::Lost{0, 9})}));
-  servers_.end_after_notice(500, ms_);
+  servers_.end_after_notice(ms_);
   EXPECT_FALSE(servers_.tick(now(), true).end_learners_ms);
   ms_ += 100;
   EXPECT_EQ(servers_.tick(now(), true).end_learners_ms, 400);

@@ -2,13 +2,15 @@
 #include "launcher/supervise/agent_fleet.h"
 
 #include <fmt/core.h>
+#include <sys/wait.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "common/base/parse.h"
+#include "launcher/slurm_cli/refused_step.h"
 
 namespace dl::supervise {
 
@@ -28,6 +30,7 @@ constexpr int64_t kLauncherPatienceMs = 1000;  // after the launcher (srun) has 
 Failure failure_of(const AgentLoss& loss, const std::string& host) {
   Failure failure;
   failure.kind = Failure::Kind::kAgentLost;
+  failure.asked = loss.asked;
   failure.text = fmt::format("its agent (dl-agent) on {} was killed", host);
   if (loss.verdict == Verdict::kNodeLost) failure.text = fmt::format("node {} does not answer ({})", host, loss.why);
   if (loss.verdict == Verdict::kWayBroken)
@@ -36,7 +39,14 @@ Failure failure_of(const AgentLoss& loss, const std::string& host) {
   return failure;
 }
 
-bool AgentFleet::begin(size_t learners, bool may_stay) {
+Failure failure_of_all(bool all_came, std::string text) {
+  Failure failure;
+  failure.kind = all_came ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
+  failure.text = std::move(text);
+  return failure;
+}
+
+bool AgentFleet::begin(size_t learners, bool may_stay, int64_t now_ms) {
   woken_ = may_stay && launcher_.running() && !agents_.empty() &&
            std::all_of(agents_.begin(), agents_.end(),
                        [this](const Agent& a) { return a.connection != 0 && connections_->connected(a.connection); });
@@ -48,11 +58,53 @@ bool AgentFleet::begin(size_t learners, bool may_stay) {
   agents_.assign(learners, {});
   rank_of_.clear();
   broken_.clear();
+  refused_ = 0;
+  start_again_ms_ = 0;
+  since_ms_ = now_ms;
+  came_ = 0;
   return woken_;
 }
 
-bool AgentFleet::waits_in_vain(int64_t now_ms, int64_t since_ms) const {
-  return woken_ && (!launcher_.running() || now_ms - since_ms > kWakeLimitMs);
+void AgentFleet::begin_again(int64_t now_ms) {
+  const int refused = refused_;
+  begin(agents_.size(), /*may_stay=*/false, now_ms);
+  refused_ = refused;
+}
+
+AgentFleet::News AgentFleet::look(const RunState& state, int64_t now_ms) {
+  News news;
+  if (woken_ && (!launcher_.running() || now_ms - since_ms_ > kWakeLimitMs)) {
+    news.start_again = true;
+  } else if (state.may_greet() && now_ms - since_ms_ > 1000 * patience_.count()) {
+    news.give_up.emplace();
+    news.give_up->kind = Failure::Kind::kNoAgent;
+    news.give_up->text = fmt::format("its agent has not connected within {}", format_duration(patience_));
+  } else if (launcher_is_gone(now_ms) && !(was_refused(state) && tries_again(now_ms, &news))) {
+    const bool all_came = came_ == agents_.size();
+    const std::string when = all_came ? " ended while learners were running" : " ended before it had started the learners";
+    news.give_up = failure_of_all(all_came, launcher_name(plan_) + when);
+  }
+  return news;
+}
+
+// After a refusal: whether the agents will be started again. False: they were too often.
+bool AgentFleet::tries_again(int64_t now_ms, News* news) {
+  if (start_again_ms_ == 0) {
+    const auto pause = slurm_cli::pause_after_refusal(++refused_);
+    if (!pause) return false;
+    start_again_ms_ = now_ms + 1000 * pause->count();
+    news->line = fmt::format("{} could not start the agents (see its error above); trying again in {} (try {} of {})",
+                             launcher_name(plan_), format_duration(*pause), refused_, slurm_cli::max_tries_again());
+  }
+  news->start_again = now_ms >= start_again_ms_;
+  return true;
+}
+
+// Whether srun's end means that Slurm may have refused to start the agents. It does so for a moment after a
+// reconfigure.
+bool AgentFleet::was_refused(const RunState& state) const {
+  return came_ == 0 && state.phase == Phase::kStarting && plan_.method == plan::LaunchMethod::kSrun &&
+         WIFEXITED(launcher_status_) && slurm_cli::may_be_refused(WEXITSTATUS(launcher_status_));
 }
 
 Status AgentFleet::start(const std::string& endpoint, const std::string& secret) {
@@ -71,6 +123,7 @@ void AgentFleet::reap(int64_t now_ms) {
     launcher_gone_ms_ = now_ms;
 }
 
+// Whether what starts the agents has ended so long ago that they have ended, too, or were never started.
 bool AgentFleet::launcher_is_gone(int64_t now_ms) const {
   return !launcher_.running() && launcher_gone_ms_ != 0 && now_ms - launcher_gone_ms_ > kLauncherPatienceMs;
 }
@@ -78,6 +131,7 @@ bool AgentFleet::launcher_is_gone(int64_t now_ms) const {
 void AgentFleet::greet(ConnectionId id, int rank, bool sessions, int64_t now_ms) {
   agent(rank) = {id, now_ms};
   rank_of_[id] = rank;
+  if (++came_ == agents_.size()) woken_ = false;
   if (sessions) connections_->open_session(id);
 }
 
@@ -155,7 +209,7 @@ std::optional<AgentLoss> AgentFleet::judge(int rank, bool ending, int64_t now_ms
 
 AgentLoss AgentFleet::lose(int rank, Verdict verdict, const std::string& why, bool ending, int64_t now_ms) {
   const ConnectionId id = agent(rank).connection;
-  AgentLoss loss{rank, verdict, why, {}};
+  AgentLoss loss{rank, verdict, why, {}, ending};
   const bool unsure = !ending && connections_->udp(id) == Udp::kSilent;
   if (loss.takes_node() || unsure) loss.fence_until_ms = fence_until_ms(now_ms, connections_->answered_ms(id));
   let_go(rank);

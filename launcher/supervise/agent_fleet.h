@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agents of a run: how they are started, their connections, and which of them count as lost (two_ways.h). The
 // agents of an attempt that has ended may stay and serve the next one. There is no clock and no socket in this class:
-// callers pass times of the awake clock, and an interface stands for the connections.
+// callers pass times of the awake clock, and an interface stands for the connections. What the rest of dlrun has to do
+// is returned as News, or as the loss of an agent.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,6 +19,7 @@
 #include "launcher/supervise/agent_launcher.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/connections.h"
+#include "launcher/supervise/run_state.h"
 
 namespace dl::supervise {
 
@@ -28,41 +31,52 @@ struct AgentLoss {
   // Its node may be cut off, so that the agent still runs where no sweep reaches it. No learner starts in its place
   // before this time (awake clock). None: the agent is known to have ended, or its learner was to end anyway.
   std::optional<int64_t> fence_until_ms;
+  bool asked = false;  // its learner was to end anyway
 
   bool takes_node() const { return verdict != protocol::Verdict::kAgentKilled; }  // its node counts as lost, too
 };
 // What this loss means for the agent's learner, which ran on `host`. Pure.
 Failure failure_of(const AgentLoss& loss, const std::string& host);
+// What it means for a learner that no agent can be reached any more, for the reason `text`. all_came: all agents had
+// come before, so that learners may have run. Pure.
+Failure failure_of_all(bool all_came, std::string text);
 
 class AgentFleet {
  public:
   using Learners = std::vector<Learner>;  // index = rank; agents whose learner has ended get no messages
 
-  // Borrows both. The plan may change between attempts.
-  AgentFleet(Connections* connections, const plan::LaunchPlan& plan) : connections_(connections), launcher_(plan) {}
+  // Borrows both. The plan may change between attempts. patience: how long agents may take to connect.
+  AgentFleet(Connections* connections, const plan::LaunchPlan& plan, std::chrono::seconds patience)
+      : connections_(connections), plan_(plan), launcher_(plan), patience_(patience) {}
 
   // ---- of an attempt
   // Begins an attempt. True: all agents of the last attempt stayed, and are told to begin anew; that takes
   // milliseconds, while a new job step takes a good part of a second. False: none stayed, and the caller has to call
   // start(). may_stay: false if an agent of the last attempt is lost, or cannot serve another learner.
-  bool begin(size_t learners, bool may_stay);
-  // About agents that were told to begin anew. all_came(): to be called when all of them have said hello.
-  // waits_in_vain(): true if some have not within 5 s after since_ms, or their launcher has ended.
-  void all_came() { woken_ = false; }
-  bool waits_in_vain(int64_t now_ms, int64_t since_ms) const;
+  bool begin(size_t learners, bool may_stay, int64_t now_ms);
+  // Begins the same attempt anew, with other agents for all learners. Then the caller has to call start().
+  void begin_again(int64_t now_ms);
+
+  struct News {
+    std::string line;                // to be printed for the user
+    bool start_again = false;        // other agents are to be started for all learners: begin_again(), then start()
+    std::optional<Failure> give_up;  // all learners that have not ended are to be given up (Attempt::give_up())
+  };
+  // To be called often while an attempt is under way: whether agents do not come, or what starts them has ended. Agents
+  // that were told to begin anew have 5 s, others `patience`. Where Slurm has refused to start the agents
+  // (refused_step.h), srun is started again a while later.
+  News look(const RunState& state, int64_t now_ms);
 
   // ---- the processes that start agents (agent_launcher.h)
   Status start(const std::string& endpoint, const std::string& secret);  // as AgentLauncher::start()
   void reap(int64_t now_ms);                                             // to be called often, and after SIGCHLD
   bool any_running() const { return launcher_.any_running(); }
-  // True if all launcher processes ended more than 1 s ago, so that their agents have ended or were never started.
-  bool launcher_is_gone(int64_t now_ms) const;
-  int launcher_status() const { return launcher_status_; }  // wait status of the one that ended last
   void kill_all(int signal) { launcher_.kill_all(signal); }
   void kill_older(int signal) { launcher_.kill_older(signal); }
 
   // ---- connections
-  void greet(ConnectionId id, int rank, bool sessions, int64_t now_ms);  // an agent has sent Hello
+  // An agent has sent Hello: once in each attempt.
+  void greet(ConnectionId id, int rank, bool sessions, int64_t now_ms);
   std::optional<int> rank_of(ConnectionId id) const;
   bool has(int rank) const { return agent(rank).connection != 0; }
   void heard(int rank, int64_t now_ms) { agent(rank).heard_ms = now_ms; }
@@ -113,13 +127,22 @@ class AgentFleet {
   Agent& agent(int rank) { return agents_[static_cast<size_t>(rank)]; }
   const Agent& agent(int rank) const { return agents_[static_cast<size_t>(rank)]; }
   AgentLoss lose(int rank, protocol::Verdict verdict, const std::string& why, bool ending, int64_t now_ms);
+  bool launcher_is_gone(int64_t now_ms) const;
+  bool was_refused(const RunState& state) const;
+  bool tries_again(int64_t now_ms, News* news);
 
   Connections* connections_;
+  const plan::LaunchPlan& plan_;
   AgentLauncher launcher_;
+  std::chrono::seconds patience_;
   std::optional<MoreDescriptors> descriptors_;  // a raised limit of open files, except while agents are started
   int64_t launcher_gone_ms_ = 0;
-  int launcher_status_ = 0;
-  bool woken_ = false;
+  int launcher_status_ = 0;     // wait status of the process that ended last
+  int refused_ = 0;             // how often Slurm has refused to start the agents of this attempt
+  int64_t start_again_ms_ = 0;  // when they are started again after that; 0: they are not
+  int64_t since_ms_ = 0;        // since when they are awaited
+  size_t came_ = 0;             // how many have said hello since then
+  bool woken_ = false;          // they were told to begin anew, and not all have come
 
   std::vector<Agent> agents_;  // by rank
   std::unordered_map<ConnectionId, int> rank_of_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/contract/exit_codes.h"
+
 namespace dl::supervise {
 
 using namespace protocol;
@@ -36,10 +38,8 @@ Attempt::Attempt(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_
 
 void Attempt::begin_again(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_ms) {
   plan::RunFacts facts = std::move(facts_);
-  const int refused = refused_starts_;
   *this = Attempt(plan, now_ms, now_unix_ms);
   facts_ = std::move(facts);
-  refused_starts_ = refused;
 }
 
 bool Attempt::awaits(const Hello& hello) const {
@@ -103,14 +103,21 @@ const Failure& Attempt::fail(int rank, Failure failure, int64_t now_ms) {
   return failures_.back();
 }
 
+Failure Attempt::give_up(int rank, const Failure& why, bool to_end) {
+  Learner& learner = at(rank);
+  const bool not_come = why.kind == Failure::Kind::kNoAgent;
+  learner.ended = true;
+  agent_lost_ = agent_lost_ || !not_come;
+  Failure its = why;
+  its.asked = to_end || (not_come && learner.said_hello);
+  its.exit = kExitCannotStart;
+  return its;
+}
+
 bool Attempt::is_over() {
   if (over_told_ || !all_ended()) return false;
   over_told_ = true;
   return true;
-}
-
-bool Attempt::any_said_hello() const {
-  return std::any_of(learners_.begin(), learners_.end(), [](const Learner& l) { return l.said_hello; });
 }
 
 bool Attempt::any_decides() const {
@@ -133,10 +140,6 @@ void Attempt::lose_agent(int rank) {
 void Attempt::silence_agent(int rank) {
   lose_agent(rank);
   agent_silent_ = true;
-}
-
-void Attempt::lose_agents() {
-  agent_lost_ = true;
 }
 
 void Attempt::is_called(int attempt, int restarts, std::string run_id) {

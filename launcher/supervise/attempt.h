@@ -44,8 +44,7 @@ class Attempt {
   Attempt() = default;
   // The host of a learner is that of the plan until its agent names the real one.
   Attempt(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_ms);
-  // The same attempt with other agents: all learners begin anew. What it is called (facts()) stays, and how often Slurm
-  // has refused it.
+  // The same attempt with other agents: all learners begin anew. What it is called (facts()) stays.
   void begin_again(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_ms);
 
   int64_t started_ms() const { return started_ms_; }  // 0: no attempt has begun
@@ -79,6 +78,10 @@ class Attempt {
   // It has failed, which says nothing of whether it has ended. Returns the failure with its rank, time and train step,
   // and with its host if there are others: valid until the next failure. The learner gets its state and exit status.
   const Failure& fail(int rank, Failure failure, int64_t now_ms);
+  // Ends a learner that is given up with all others that have not ended, for this reason. to_end: they were to end
+  // before. Returns its failure. It is not to blame (Failure::asked) if it was to end, or if others' agents did not
+  // connect in time (kNoAgent) and its own did. Else its agent counts as lost, too, and may have left something behind.
+  Failure give_up(int rank, const Failure& why, bool to_end);
   // A failure of the attempt as a whole.
   void fail(Failure failure) { failures_.push_back(std::move(failure)); }
   const std::vector<Failure>& failures() const { return failures_; }
@@ -90,7 +93,6 @@ class Attempt {
   bool all_said_hello();
   bool all_started();  // or ended
   bool all_ended();
-  bool any_said_hello() const;
   bool any_attached() const;  // a learner uses the checkpoint library, so it can be asked to save
   // Of the learners that decide (LaunchPlan::deciding()) some still run, and none of those can be asked to stop.
   bool deaf_are_left() const;
@@ -98,7 +100,6 @@ class Attempt {
   // ---- its agents
   void lose_agent(int rank);                    // it counts as lost, and so its learner has ended
   void silence_agent(int rank);                 // the same, because it has said nothing for too long
-  void lose_agents();                           // all that still run count as lost; their learners have not ended yet
   void dismiss_agents() { dismissed_ = true; }  // none may serve the next attempt, although none was lost
   bool agent_lost() const { return agent_lost_; }
   bool agent_silent() const { return agent_silent_; }
@@ -109,12 +110,6 @@ class Attempt {
   bool agent_stays(const plan::LaunchPlan& plan, int restarts_done) const {
     return !agents_have_pmi_ && (restarts_done < plan.restarts || !plan.pmix_server.empty());
   }
-
-  // Slurm has refused their job step (refused_step.h). Returns how often it has by now.
-  int refused() { return ++refused_starts_; }
-  void start_again_at(int64_t ms) { start_again_ms_ = ms; }
-  bool waits_to_start_again() const { return start_again_ms_ != 0; }
-  bool may_start_again(int64_t now_ms) const { return waits_to_start_again() && now_ms >= start_again_ms_; }
 
   // ---- learners that serve others (LaunchPlan::serves())
   // True once the others have ended and these have had their time (end_well()): they are to be ended now.
@@ -154,8 +149,6 @@ class Attempt {
   bool over_told_ = false;
   // agents_have_pmi_: one has reported that its task has a PMI server (Hello::pmi), so that it can begin only once.
   bool agents_have_pmi_ = false, agent_lost_ = false, agent_silent_ = false, dismissed_ = false;
-  int refused_starts_ = 0;
-  int64_t start_again_ms_ = 0;    // 0: they are not
   int64_t serving_until_ms_ = 0;  // 0: the others still run
   bool serving_over_ = false;
 

@@ -2,7 +2,6 @@
 #include "launcher/supervise/supervisor.h"
 #include "common/base/this_process.h"
 
-#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <csignal>
 #include <cstdio>
 
-#include "common/base/parse.h"
 #include "common/contract/exit_codes.h"
 
 namespace dl::supervise {
@@ -115,7 +113,7 @@ Status Supervisor::open_control() {
     if (const auto rank = agents_->rank_of(id)) follow(agents_->judge(*rank, state_.ending(), awake_ms()));
   };
   server_ = std::make_unique<ControlServer>(&loop_, secret_, std::move(handlers));
-  agents_ = std::make_unique<AgentFleet>(server_.get(), plan());
+  agents_ = std::make_unique<AgentFleet>(server_.get(), plan(), site_.agent_timeout);
   orders_ = std::make_unique<LearnerOrders>(agents_.get(), &attempt_);
   pmix_ = std::make_unique<PmixServers>(server_.get());
   silence_ = std::make_unique<SilenceWatch>(agents_.get(), slurm_.get(), &attempt_, &state_,
@@ -209,20 +207,11 @@ void Supervisor::tick() {
   agents_->tick(now, attempt_.learners());
   for (const int rank : agents_->look_at_broken(now)) follow(agents_->judge(rank, state_.ending(), now));
   if (state_.alive()) {
-    const bool all_hello = attempt_.all_said_hello();
-    if (all_hello) agents_->all_came();
     look_whether_ready();
-    if (agents_->waits_in_vain(now, attempt_.started_ms())) return start_cold();
-    if (state_.may_greet() && now - attempt_.started_ms() > 1000 * site_.agent_timeout.count()) {
-      Failure failure;
-      failure.kind = Failure::Kind::kNoAgent;
-      failure.text = fmt::format("its agent has not connected within {}", format_duration(site_.agent_timeout));
-      return give_up_learners(failure, /*only_silent=*/true);
-    }
-    if (agents_->launcher_is_gone(now)) return launcher_gone(now, all_hello);
+    if (follow(agents_->look(state_, now))) return;
     if (hang_.is_overdue(now)) settle_hang();
     if (state_.running() && attempt_.end_serving(now)) handle(EndLearners{});
-    follow(pmix_->tick(now_for_pmix(), all_hello));
+    follow(pmix_->tick(now_for_pmix(), attempt_.all_said_hello()));
   }
   handle(Tick{});
   if (const auto asked = other_runs_->look()) handle(*asked);

@@ -4,8 +4,8 @@
 // that have their own state. supervisor.cpp holds the loop, its clock and the answers to dlctl; supervisor_run.cpp
 // passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt;
 // supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
-// attempt; supervisor_ways.cpp handles lost agents and PMIx servers, and supervisor_watch.cpp agents whose launcher has
-// ended or that are silent; supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp
+// attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost, and
+// supervisor_watch.cpp agents that are silent; supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp
 // takes over from a dlrun that died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
@@ -123,7 +123,7 @@ class Supervisor {
   void look_whether_ready();
   void perform(const StartLearners& start);
   void learner_failed(int rank, Failure failure);
-  void give_up_learners(const Failure& failure, bool only_silent);
+  void give_up_learners(const Failure& why);
   void check_attempt_over();
   void settle_hang();
 
@@ -149,8 +149,6 @@ class Supervisor {
 
   // supervisor_watch.cpp
   void look_at_scaling(bool last = false);
-  void launcher_gone(int64_t now_ms, bool all_hello);
-  bool starts_again(int64_t now_ms);
   void agents_silent(const std::vector<int>& ranks);
 
   // supervisor_ways.cpp
@@ -159,6 +157,7 @@ class Supervisor {
   PmixServers::Now now_for_pmix() const;
   void follow(const PmixServers::News& news);
   void follow(const std::optional<AgentLoss>& loss);
+  bool follow(const AgentFleet::News& news);
 
   // supervisor_nodes.cpp
   void go_on_without_lost(const std::string& reason);

@@ -19,7 +19,7 @@ using record::JobState;
 
 void Supervisor::start_attempt(const std::string& why, const std::string& code) {
   ++attempts_;
-  const bool woken = agents_->begin(static_cast<size_t>(plan().world_size()), attempt_.agents_may_stay());
+  const bool woken = agents_->begin(static_cast<size_t>(plan().world_size()), attempt_.agents_may_stay(), awake_ms());
   nodes_.begin_attempt();
   journal_->change_memory([](record::RunMemory* memory) {
     memory->lost.clear();
@@ -76,10 +76,9 @@ void Supervisor::agents_not_started(const std::string& why) {
   check_attempt_over();
 }
 
-// Starts new agents for all ranks, because not all of the reused agents have come back, or Slurm refused the first
-// start.
+// Starts new agents for all ranks (AgentFleet::News::start_again).
 void Supervisor::start_cold() {
-  agents_->begin(attempt_.learners().size(), false);
+  agents_->begin_again(awake_ms());
   nodes_.begin_attempt();
   attempt_.begin_again(plan(), awake_ms(), unix_ms());
   begin_watches();
@@ -244,18 +243,13 @@ void Supervisor::learner_failed(int rank, Failure failure) {
 }
 
 // Ends the attempt, by this failure, for all learners that have not ended; their agents end when their connection is
-// closed. With only_silent, learners whose agents had said hello are not blamed.
-void Supervisor::give_up_learners(const Failure& failure, bool only_silent) {
-  const bool were_to_end = state_.ending();  // the first failure below ends all the other learners
-  for (size_t i = 0; i < attempt_.learners().size(); ++i) {
-    const Learner& learner = attempt_.learners()[i];
-    if (learner.ended) continue;
-    attempt_.end(static_cast<int>(i));
-    agents_->let_go(static_cast<int>(i));
-    Failure its = failure;
-    its.asked = were_to_end || (only_silent && learner.said_hello);
-    its.exit = kExitCannotStart;
-    learner_failed(static_cast<int>(i), std::move(its));
+// closed.
+void Supervisor::give_up_learners(const Failure& why) {
+  const bool to_end = state_.ending();  // the first failure below ends all the other learners
+  for (int rank = 0; rank < static_cast<int>(attempt_.learners().size()); ++rank) {
+    if (attempt_.learner(rank).ended) continue;
+    agents_->let_go(rank);
+    learner_failed(rank, attempt_.give_up(rank, why, to_end));
   }
   agents_->kill_all(SIGKILL);
   check_attempt_over();

@@ -73,12 +73,8 @@ void Supervisor::perform(const GiveUpUnheard& /*give_up*/) {
 }
 
 void Supervisor::perform(const GiveUpAll& /*give_up*/) {
-  const bool all_hello = attempt_.all_said_hello();
-  Failure failure;
-  failure.kind = all_hello ? Failure::Kind::kAgentLost : Failure::Kind::kNotStarted;
-  failure.text = "its agent has sent nothing since the learners were told to end";
-  attempt_.lose_agents();
-  give_up_learners(failure, /*only_silent=*/false);
+  give_up_learners(
+      failure_of_all(attempt_.all_said_hello(), "its agent has sent nothing since the learners were told to end"));
 }
 
 }  // namespace dl::supervise

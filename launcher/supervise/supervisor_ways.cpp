@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acts on what AgentFleet and PmixServers conclude when a connection of theirs breaks or is resumed.
+// Acts on what AgentFleet and PmixServers conclude: agents that do not come, and connections that break or are resumed.
 #include <fmt/core.h>
 
 #include "launcher/supervise/repeat.h"
@@ -48,10 +48,16 @@ void Supervisor::follow(const std::optional<AgentLoss>& loss) {
   if (loss->fence_until_ms && nodes_.raise_fence(*loss->fence_until_ms))
     journal_->change_memory(
         [&](record::RunMemory* memory) { memory->fence_unix_ms = unix_ms() + *loss->fence_until_ms - awake_ms(); });
-  Failure failure = failure_of(*loss, attempt_.learner(loss->rank).host);
-  failure.asked = state_.ending();
-  learner_failed(loss->rank, failure);
+  learner_failed(loss->rank, failure_of(*loss, attempt_.learner(loss->rank).host));
   check_attempt_over();
+}
+
+// True if the attempt has begun anew, or its learners were given up.
+bool Supervisor::follow(const AgentFleet::News& news) {
+  voice_.say_if(news.line);
+  if (news.start_again) start_cold();
+  if (news.give_up) give_up_learners(*news.give_up);
+  return news.start_again || news.give_up.has_value();
 }
 
 PmixServers::Now Supervisor::now_for_pmix() const {

@@ -164,6 +164,15 @@ EOF
   assert_contains "$(output "$job")" 'dlrun ended with 71'
 }
 
+@test "a job whose start is refused is paused at once by its request file" {
+  refusing_srun 1000
+  job=$(submit --dl-framework=generic --dl-learners=2 refused.sh true)
+  wait_for 40 "dlrun waits 8 s" grep -qs 'trying again in 8s' "slurm-$job.out"
+  echo '{"action":"pause","reason":"by file"}' >"dl-$job/request.json"
+  wait_for 4 "dlrun has taken the request" eval "[ ! -e dl-$job/request.json ]"
+  wait_event "$job" 'HALTED paused' 20
+}
+
 @test "an agent that does not connect in time: its learner and node are named" {
   cp "$DL_SANDBOX_DIR/etc/dl.toml" slow.toml && printf '[launcher]\nagent_timeout = "3s"\n' >>slow.toml
   # The slurmd of n2 answers nothing, as on a node that swaps.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agents of a run: who may stay for the next attempt, and when one is not waited for any more.
+// The agents of a run: who may stay for the next attempt, what follows if they do not come, and when one is not waited
+// for any more.
 #include "launcher/supervise/agent_fleet.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <string>
 
 #include "tests/unit/supervise_fake_connections.h"
 
@@ -20,24 +23,30 @@ class AgentFleetTest : public testing::Test {
     plan_.method = plan::LaunchMethod::kSrun;
     plan_.argv = {"sleep", "60"};
     learners_.resize(2);
+    state_.phase = Phase::kStarting;
   }
   ~AgentFleetTest() override {
     fleet_.kill_all(SIGKILL);
-    while (fleet_.any_running()) fleet_.reap(ms_);
+    end_launcher();
   }
   void come(bool sessions = true) {
     fleet_.greet(20, 0, sessions, ms_);
     fleet_.greet(21, 1, sessions, ms_);
   }
+  // What starts the agents has ended.
+  void end_launcher() {
+    while (fleet_.any_running()) fleet_.reap(ms_);
+  }
   void begin() {
-    ASSERT_FALSE(fleet_.begin(2, true)) << "there is none that could stay";
+    ASSERT_FALSE(fleet_.begin(2, true, ms_)) << "there is none that could stay";
     ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
     come();
   }
 
   plan::LaunchPlan plan_;
   FakeConnections connections_;
-  AgentFleet fleet_{&connections_, plan_};
+  AgentFleet fleet_{&connections_, plan_, std::chrono::seconds(300)};
+  RunState state_;
   std::vector<Learner> learners_;
   int64_t ms_ = 100'000;
 };
@@ -45,15 +54,40 @@ class AgentFleetTest : public testing::Test {
 TEST_F(AgentFleetTest, ThoseThatWaitAreToldToBeginAnew) {
   begin();
   EXPECT_EQ(fleet_.rank_of(21), 1);
-  ASSERT_TRUE(fleet_.begin(3, true));
+  ASSERT_TRUE(fleet_.begin(3, true, ms_));
   EXPECT_TRUE(connections_.last_was(20, Again{}));
   EXPECT_EQ(connections_.closed, (std::set<ConnectionId>{20, 21})) << "they connect anew";
   EXPECT_FALSE(fleet_.rank_of(21));
   EXPECT_FALSE(fleet_.has(2));
-  EXPECT_FALSE(fleet_.waits_in_vain(ms_ + 5000, ms_));
-  EXPECT_TRUE(fleet_.waits_in_vain(ms_ + 5001, ms_));
-  fleet_.all_came();
-  EXPECT_FALSE(fleet_.waits_in_vain(ms_ + 5001, ms_));
+  come();
+  EXPECT_FALSE(fleet_.look(state_, ms_ + 5000).start_again);
+  EXPECT_TRUE(fleet_.look(state_, ms_ + 5001).start_again) << "one has not come back";
+  fleet_.greet(22, 2, true, ms_);
+  EXPECT_FALSE(fleet_.look(state_, ms_ + 5001).start_again);
+}
+
+TEST_F(AgentFleetTest, IfTheirLauncherEndsThoseThatWereToBeginAnewAreNotWaitedFor) {
+  begin();
+  ASSERT_TRUE(fleet_.begin(2, true, ms_));
+  fleet_.kill_all(SIGKILL);
+  end_launcher();
+  EXPECT_TRUE(fleet_.look(state_, ms_).start_again);
+  fleet_.begin_again(ms_);
+  ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
+  EXPECT_FALSE(fleet_.look(state_, ms_ + 60'000).start_again);
+}
+
+TEST_F(AgentFleetTest, AgentsThatDoNotConnectInTimeAreGivenUp) {
+  fleet_.begin(2, true, ms_);
+  ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
+  fleet_.greet(20, 0, true, ms_);
+  EXPECT_FALSE(fleet_.look(state_, ms_ + 300'000).give_up);
+  const auto news = fleet_.look(state_, ms_ + 300'001);
+  ASSERT_TRUE(news.give_up);
+  EXPECT_EQ(news.give_up->kind, Failure::Kind::kNoAgent);
+  EXPECT_EQ(news.give_up->text, "its agent has not connected within 5m");
+  state_.phase = Phase::kRunning;
+  EXPECT_FALSE(fleet_.look(state_, ms_ + 300'001).give_up) << "none is awaited any more";
 }
 
 TEST_F(AgentFleetTest, OneAgentOfEachHostIsTold) {
@@ -70,37 +104,95 @@ TEST_F(AgentFleetTest, OneAgentOfEachHostIsTold) {
 
 TEST_F(AgentFleetTest, IfOneCannotStayAllGo) {
   begin();
-  EXPECT_FALSE(fleet_.begin(2, false));
+  EXPECT_FALSE(fleet_.begin(2, false, ms_));
   EXPECT_FALSE(connections_.last_was(20, Again{}));
   EXPECT_EQ(connections_.closed, (std::set<ConnectionId>{20, 21}));
   connections_.closed.clear();
   come();
   connections_.cut.insert(21);
-  EXPECT_FALSE(fleet_.begin(2, true)) << "its connection is broken";
+  EXPECT_FALSE(fleet_.begin(2, true, ms_)) << "its connection is broken";
   come();
   fleet_.let_go(1);
-  EXPECT_FALSE(fleet_.begin(2, true));
+  EXPECT_FALSE(fleet_.begin(2, true, ms_));
 }
 
 TEST_F(AgentFleetTest, ALauncherThatEndedIsGivenTimeForWhatItsAgentsSaid) {
   begin();
+  state_.phase = Phase::kRunning;
   fleet_.reap(ms_);
-  EXPECT_FALSE(fleet_.launcher_is_gone(ms_ + 60'000));
+  EXPECT_FALSE(fleet_.look(state_, ms_ + 60'000).give_up);
   fleet_.kill_all(SIGKILL);
-  while (fleet_.any_running()) fleet_.reap(ms_);
+  end_launcher();
   fleet_.reap(ms_ + 500);
-  EXPECT_FALSE(fleet_.launcher_is_gone(ms_ + 1000));
-  EXPECT_TRUE(fleet_.launcher_is_gone(ms_ + 1001));
-  EXPECT_FALSE(fleet_.begin(2, true)) << "nothing holds the agents any more";
+  EXPECT_FALSE(fleet_.look(state_, ms_ + 1000).give_up);
+  const auto news = fleet_.look(state_, ms_ + 1001);
+  ASSERT_TRUE(news.give_up);
+  EXPECT_EQ(news.give_up->kind, Failure::Kind::kAgentLost);
+  EXPECT_EQ(news.give_up->text, "sleep ended while learners were running");
+  EXPECT_FALSE(fleet_.begin(2, true, ms_)) << "nothing holds the agents any more";
+}
+
+TEST_F(AgentFleetTest, SrunIsStartedAgainSixTimesInAllIfSlurmRefusesIt) {
+  plan_.argv = {"false"};
+  fleet_.begin(2, true, ms_);
+  int tries = 0;
+  for (const int pause : {1, 2, 4, 8, 15}) {
+    ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
+    end_launcher();
+    ms_ += 1001;
+    const auto refused = fleet_.look(state_, ms_);
+    EXPECT_EQ(refused.line, "false could not start the agents (see its error above); trying again in " +
+                                std::to_string(pause) + "s (try " + std::to_string(++tries) + " of 5)");
+    EXPECT_FALSE(refused.start_again || refused.give_up);
+    const auto waits = fleet_.look(state_, ms_ + 1000 * pause - 1);
+    EXPECT_TRUE(waits.line.empty() && !waits.start_again && !waits.give_up) << "said once";
+    ms_ += 1000 * pause;
+    EXPECT_TRUE(fleet_.look(state_, ms_).start_again);
+    fleet_.begin_again(ms_);
+  }
+  ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
+  end_launcher();
+  ms_ += 1001;
+  const auto last = fleet_.look(state_, ms_);
+  ASSERT_TRUE(last.give_up);
+  EXPECT_EQ(last.give_up->kind, Failure::Kind::kNotStarted);
+  EXPECT_EQ(last.give_up->text, "false ended before it had started the learners");
+  // Another attempt has all its tries.
+  fleet_.begin(2, false, ms_);
+  EXPECT_NE(fleet_.look(state_, ms_).line.find("(try 1 of 5)"), std::string::npos);
+}
+
+TEST_F(AgentFleetTest, AnotherEndOfALauncherIsNoRefusal) {
+  const auto starts_again = [this] { return !fleet_.look(state_, ms_ + 1001).give_up; };
+  const auto end = [this](const std::string& program) {
+    plan_.argv = {program};
+    fleet_.begin(2, true, ms_);
+    ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
+    end_launcher();
+  };
+  end("false");
+  EXPECT_TRUE(starts_again());
+  end("false");
+  plan_.method = plan::LaunchMethod::kMpirun;
+  EXPECT_FALSE(starts_again());
+  plan_.method = plan::LaunchMethod::kSrun;
+  state_.phase = Phase::kEnding;
+  EXPECT_FALSE(starts_again()) << "nothing is to be started any more";
+  state_.phase = Phase::kStarting;
+  fleet_.greet(20, 0, true, ms_);
+  EXPECT_FALSE(starts_again()) << "an agent has come";
+  end("true");
+  EXPECT_FALSE(starts_again()) << "srun's own errors have the status 1";
 }
 
 TEST_F(AgentFleetTest, WithoutASessionALostConnectionIsALostAgent) {
-  fleet_.begin(2, true);
+  fleet_.begin(2, true, ms_);
   come(/*sessions=*/false);
   const auto closed = fleet_.broken(20, "connection closed", false, ms_, learners_);
   ASSERT_TRUE(closed);
   EXPECT_EQ(closed->verdict, Verdict::kAgentKilled);
   EXPECT_FALSE(closed->takes_node() || closed->fence_until_ms) << "its kernel has ended the learner";
+  EXPECT_FALSE(failure_of(*closed, "n1").asked);
   EXPECT_EQ(failure_of(*closed, "n1").text, "its agent (dl-agent) on n1 was killed");
   EXPECT_FALSE(fleet_.has(0));
   const auto silent = fleet_.broken(21, "connection timed out", false, ms_, learners_);
@@ -142,6 +234,7 @@ TEST_F(AgentFleetTest, NobodyWaitsForOneThatIsToEnd) {
   const auto loss = fleet_.broken(20, "connection reset", /*ending=*/true, ms_, learners_);
   ASSERT_TRUE(loss);
   EXPECT_EQ(loss->verdict, Verdict::kAgentKilled);
+  EXPECT_TRUE(failure_of(*loss, "n1").asked);
   learners_[1].ended = true;
   EXPECT_FALSE(fleet_.broken(21, "connection reset", false, ms_, learners_));
   EXPECT_FALSE(fleet_.has(1));

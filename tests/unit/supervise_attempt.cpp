@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/contract/exit_codes.h"
 #include "tests/unit/supervise_plan.h"
 
 namespace dl::supervise {
@@ -43,9 +44,7 @@ TEST(AttemptTest, ItBeginsWithItsLearnersWhereTheyArePlannedToBe) {
   ASSERT_EQ(attempt.learners().size(), 2U);
   EXPECT_EQ(attempt.learner(1).host, "n1");
   EXPECT_FALSE(attempt.all_said_hello());
-  EXPECT_FALSE(attempt.any_said_hello());
   attempt.said_hello(0, hello_from("n0", "10.0.0.1"));
-  EXPECT_TRUE(attempt.any_said_hello());
   EXPECT_FALSE(attempt.all_said_hello());
   attempt.said_hello(1, hello_from("real", "10.0.0.2"));
   EXPECT_TRUE(attempt.all_said_hello());
@@ -137,11 +136,6 @@ TEST(AttemptTest, AgentsMayStayUnlessOneWasLostOrCanBeginOnlyOnceOrANodeIsBad) {
   EXPECT_TRUE(silent.agent_silent());
   EXPECT_TRUE(silent.learner(0).ended);
 
-  Attempt all_lost(plan, 0, 0);
-  all_lost.lose_agents();
-  EXPECT_TRUE(all_lost.agent_lost());
-  EXPECT_FALSE(all_lost.learner(0).ended);
-
   Attempt pmi(plan, 0, 0);
   Hello hello;
   hello.pmi = true;
@@ -169,24 +163,41 @@ TEST(AttemptTest, TheAgentOfALearnerThatHasEndedStaysIfItCanServeAnotherOrAPmixS
   EXPECT_FALSE(attempt.agent_stays(plan, /*restarts_done=*/0)) << "it can begin only once";
 }
 
-TEST(AttemptTest, WithOtherAgentsItKeepsItsNameAndHowOftenItWasRefused) {
+TEST(AttemptTest, LearnersThatAreGivenUpAreToBlameUnlessTheyWereToEnd) {
+  Failure why;
+  why.kind = Failure::Kind::kAgentLost;
+  why.text = "its agent is gone";
+  Attempt attempt(plan_of(2), 0, 0);
+  const Failure blamed = attempt.give_up(0, why, /*to_end=*/false);
+  EXPECT_FALSE(blamed.asked);
+  EXPECT_EQ(blamed.text, "its agent is gone");
+  EXPECT_EQ(blamed.exit, kExitCannotStart);
+  EXPECT_TRUE(attempt.learner(0).ended);
+  EXPECT_FALSE(attempt.learner(1).ended);
+  EXPECT_TRUE(attempt.agent_lost());
+  EXPECT_TRUE(attempt.give_up(1, why, /*to_end=*/true).asked);
+}
+
+TEST(AttemptTest, OfAgentsThatDoNotConnectInTimeOnlyTheirOwnLearnersAreToBlame) {
+  Failure why;
+  why.kind = Failure::Kind::kNoAgent;
+  Attempt attempt(plan_of(2), 0, 0);
+  attempt.said_hello(0, hello_from("n0", "10.0.0.1"));
+  EXPECT_TRUE(attempt.give_up(0, why, /*to_end=*/false).asked);
+  EXPECT_FALSE(attempt.give_up(1, why, /*to_end=*/false).asked);
+  EXPECT_TRUE(attempt.learner(0).ended && attempt.learner(1).ended);
+  EXPECT_FALSE(attempt.agent_lost()) << "nothing has to be swept";
+}
+
+TEST(AttemptTest, WithOtherAgentsItKeepsItsName) {
   Attempt attempt(plan_of(2), 1000, 0);
   attempt.is_called(3, 2, "7-3-abc");
-  EXPECT_EQ(attempt.refused(), 1);
-  EXPECT_FALSE(attempt.waits_to_start_again());
-  EXPECT_FALSE(attempt.may_start_again(9000));
-  attempt.start_again_at(3000);
-  EXPECT_TRUE(attempt.waits_to_start_again());
-  EXPECT_FALSE(attempt.may_start_again(2999));
-  EXPECT_TRUE(attempt.may_start_again(3000));
   attempt.said_hello(0, hello_from("n0", "10.0.0.1"));
   attempt.begin_again(plan_of(2), 3000, 0);
   EXPECT_EQ(attempt.started_ms(), 3000);
   EXPECT_EQ(attempt.facts().attempt, 3);
   EXPECT_EQ(attempt.facts().run_id, "7-3-abc");
-  EXPECT_FALSE(attempt.any_said_hello());
-  EXPECT_FALSE(attempt.waits_to_start_again());
-  EXPECT_EQ(attempt.refused(), 2);
+  EXPECT_FALSE(attempt.learner(0).said_hello);
 }
 
 TEST(AttemptTest, LearnersThatServeHaveAMomentToEndByThemselves) {

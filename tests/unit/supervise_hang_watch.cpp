@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
 #include "tests/unit/supervise_fake_connections.h"
@@ -21,7 +22,7 @@ class HangWatchTest : public testing::Test {
   HangWatchTest() { begin(); }
   void begin() {
     attempt_ = Attempt(plan_, 1000, 0);
-    agents_.begin(3, false);
+    agents_.begin(3, false, 1000);
     for (int rank = 0; rank < 3; ++rank) agents_.greet(20 + static_cast<ConnectionId>(rank), rank, false, 1000);
     watch_.begin_attempt(&agents_, "/logs");
   }
@@ -41,7 +42,7 @@ class HangWatchTest : public testing::Test {
 
   plan::LaunchPlan plan_ = plan_of(3);
   FakeConnections connections_;
-  AgentFleet agents_{&connections_, plan_};
+  AgentFleet agents_{&connections_, plan_, std::chrono::seconds(300)};
   Attempt attempt_;
   HangWatch watch_{&attempt_, 60'000};
 };

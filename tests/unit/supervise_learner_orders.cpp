@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <string>
 
@@ -27,7 +28,7 @@ class LearnerOrdersTest : public testing::Test {
     plan.nodes.resize(1);
     plan.learners.resize(3);
     attempt_ = Attempt(plan, 1000, 0);
-    agents_.begin(3, false);
+    agents_.begin(3, false, 1000);
     for (int rank = 0; rank < 3; ++rank) agents_.greet(20 + static_cast<ConnectionId>(rank), rank, false, 1000);
     attempt_.end(1);
     connections_.said.clear();
@@ -44,7 +45,7 @@ class LearnerOrdersTest : public testing::Test {
 
   plan::LaunchPlan none_;
   FakeConnections connections_;
-  AgentFleet agents_{&connections_, none_};
+  AgentFleet agents_{&connections_, none_, std::chrono::seconds(300)};
   Attempt attempt_;
   LearnerOrders orders_{&agents_, &attempt_};
 };

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <vector>
 
 #include "common/base/awake_clock.h"
@@ -25,7 +26,7 @@ class SilenceWatchTest : public LoopTest {
     plan.nodes.resize(1);
     plan.learners.resize(2);
     attempt_ = Attempt(plan, now_, 0);
-    agents_.begin(2, false);
+    agents_.begin(2, false, now_);
     for (int rank = 0; rank < 2; ++rank)
       agents_.greet(20 + static_cast<ConnectionId>(rank), rank, false, now_ - 60'000);
     state_.phase = Phase::kRunning;
@@ -35,7 +36,7 @@ class SilenceWatchTest : public LoopTest {
   const int64_t now_ = awake_ms();
   plan::LaunchPlan none_;
   FakeConnections connections_;
-  AgentFleet agents_{&connections_, none_};
+  AgentFleet agents_{&connections_, none_, std::chrono::seconds(300)};
   Attempt attempt_;
   RunState state_;
   SlurmJob slurm_{&loop_, "", {}};

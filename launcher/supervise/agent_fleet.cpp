@@ -81,8 +81,8 @@ AgentFleet::News AgentFleet::look(const RunState& state, int64_t now_ms) {
     news.give_up->text = fmt::format("its agent has not connected within {}", format_duration(patience_));
   } else if (launcher_is_gone(now_ms) && !(was_refused(state) && tries_again(now_ms, &news))) {
     const bool all_came = came_ == agents_.size();
-    const std::string when = all_came ? " ended while learners were running" : " ended before it had started the learners";
-    news.give_up = failure_of_all(all_came, launcher_name(plan_) + when);
+    const std::string when = all_came ? "while learners were running" : "before it had started the learners";
+    news.give_up = failure_of_all(all_came, launcher_name(plan_) + " ended " + when);
   }
   return news;
 }

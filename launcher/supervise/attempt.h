@@ -70,17 +70,17 @@ class Attempt {
 
   // ---- their ends. What has ended stays so.
   void end(int rank);
-  // It has ended, and that was no failure; stopped: it had been asked to. If none that decides is left, those that serve
-  // (LaunchPlan::serves()) have a second from now on to end by themselves.
+  // It has ended, and that was no failure; stopped: it had been asked to. If none that decides is left, those that
+  // serve (LaunchPlan::serves()) have a second from now on to end by themselves.
   void end_well(int rank, int exit, bool stopped, int64_t now_ms);
   // Ends those whose agents have not said hello.
   void end_unheard();
   // It has failed, which says nothing of whether it has ended. Returns the failure with its rank, time and train step,
   // and with its host if there are others: valid until the next failure. The learner gets its state and exit status.
   const Failure& fail(int rank, Failure failure, int64_t now_ms);
-  // Ends a learner that is given up with all others that have not ended, for this reason. to_end: they were to end
-  // before. Returns its failure. It is not to blame (Failure::asked) if it was to end, or if others' agents did not
-  // connect in time (kNoAgent) and its own did. Else its agent counts as lost, too, and may have left something behind.
+  // Ends a learner that is given up, as all that have not ended, for this reason. to_end: they were to end before.
+  // Returns its failure. It is not to blame (Failure::asked) if it was to end, or if agents did not connect in time
+  // (kNoAgent) and its own did. For another reason than kNoAgent its agent counts as lost, too.
   Failure give_up(int rank, const Failure& why, bool to_end);
   // A failure of the attempt as a whole.
   void fail(Failure failure) { failures_.push_back(std::move(failure)); }
@@ -112,9 +112,10 @@ class Attempt {
   }
 
   // ---- learners that serve others (LaunchPlan::serves())
-  // True once the others have ended and these have had their time (end_well()): they are to be ended now.
+  // True if the others have ended and these have had their time (end_well()): they are to be ended now.
   bool end_serving(int64_t now_ms);
-  bool served(int rank) const { return serving_over_ && serves(rank); }  // end_serving() was true: its end is no failure
+  // It serves, and end_serving() was true, so that it is no failure if dlrun ends it.
+  bool served(int rank) const { return serving_over_ && serves(rank); }
 
   // ---- saves
   // Whether a periodic save is due: all learners ran for every_ms without a save or an attempt to save.

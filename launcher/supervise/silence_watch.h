@@ -5,10 +5,10 @@
 // spared, because its nodes go on one after the other.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include "launcher/supervise/agent_fleet.h"
 #include "launcher/supervise/attempt.h"
@@ -19,20 +19,17 @@ namespace dl::supervise {
 
 class SilenceWatch {
  public:
-  using Found = std::function<void(const std::vector<int>& ranks)>;
-  // All are borrowed. limit_ms: how long an agent may be silent. found: gets those that count as silent.
-  SilenceWatch(AgentFleet* agents, SlurmJob* slurm, const Attempt* attempt, const RunState* state, int64_t limit_ms,
-               Found found)
-      : agents_(agents),
-        slurm_(slurm),
-        attempt_(*attempt),
-        state_(*state),
-        limit_ms_(limit_ms),
-        found_(std::move(found)) {}
+  using Found = std::function<void(const Failure& failure)>;
+  // All are borrowed. limit: how long an agent may be silent. found: gets the failure of a learner whose agent counts
+  // as silent, with its rank.
+  SilenceWatch(AgentFleet* agents, SlurmJob* slurm, const Attempt* attempt, const RunState* state,
+               std::chrono::seconds limit, Found found)
+      : agents_(agents), slurm_(slurm), attempt_(*attempt), state_(*state), limit_(limit), found_(std::move(found)) {}
 
   // To be called each second. now_ms: of the awake clock. If agents are silent, Slurm is asked whether the job is
-  // suspended. When it has answered, `found` is called with those that are silent still: none if it is suspended. It is
-  // not called if the learners of that attempt have ended by then.
+  // suspended. When it has answered, `found` is called for each that is silent still: for none if it is suspended, or
+  // if the learners of that attempt have ended by then. Once the run is ending, also because of the first of them, a
+  // failure counts as asked for.
   void look(int64_t now_ms);
 
  private:
@@ -40,7 +37,7 @@ class SilenceWatch {
   SlurmJob* slurm_;
   const Attempt& attempt_;
   const RunState& state_;
-  int64_t limit_ms_;
+  std::chrono::seconds limit_;
   Found found_;
 };
 

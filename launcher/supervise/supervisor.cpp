@@ -116,9 +116,8 @@ Status Supervisor::open_control() {
   agents_ = std::make_unique<AgentFleet>(server_.get(), plan(), site_.agent_timeout);
   orders_ = std::make_unique<LearnerOrders>(agents_.get(), &attempt_);
   pmix_ = std::make_unique<PmixServers>(server_.get());
-  silence_ = std::make_unique<SilenceWatch>(agents_.get(), slurm_.get(), &attempt_, &state_,
-                                            1000 * site_.agent_timeout.count(),
-                                            [this](const std::vector<int>& ranks) { agents_silent(ranks); });
+  silence_ = std::make_unique<SilenceWatch>(agents_.get(), slurm_.get(), &attempt_, &state_, site_.agent_timeout,
+                                            [this](const Failure& failure) { agent_silent(failure); });
   server_->expect(static_cast<size_t>(plan().world_size()) + plan().nodes.size());  // agents, and dl-pmix on each node
   DL_TRY(server_->listen());
   // The address of the interface that leads to the other nodes, or the loopback if there is no other node.

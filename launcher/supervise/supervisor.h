@@ -4,9 +4,9 @@
 // that have their own state. supervisor.cpp holds the loop, its clock and the answers to dlctl; supervisor_run.cpp
 // passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt;
 // supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
-// attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost, and
-// supervisor_watch.cpp agents that are silent; supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp
-// takes over from a dlrun that died.
+// attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
+// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp takes over from a dlrun
+// that died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -124,6 +124,7 @@ class Supervisor {
   void perform(const StartLearners& start);
   void learner_failed(int rank, Failure failure);
   void give_up_learners(const Failure& why);
+  void look_at_scaling(bool last = false);
   void check_attempt_over();
   void settle_hang();
 
@@ -147,10 +148,6 @@ class Supervisor {
   void perform(const WatchTimeLimit& watch);
   void look_for_request_file();
 
-  // supervisor_watch.cpp
-  void look_at_scaling(bool last = false);
-  void agents_silent(const std::vector<int>& ranks);
-
   // supervisor_ways.cpp
   void on_broken(ConnectionId id, const std::string& why);
   void on_resumed(ConnectionId id);
@@ -158,6 +155,7 @@ class Supervisor {
   void follow(const PmixServers::News& news);
   void follow(const std::optional<AgentLoss>& loss);
   bool follow(const AgentFleet::News& news);
+  void agent_silent(const Failure& failure);
 
   // supervisor_nodes.cpp
   void go_on_without_lost(const std::string& reason);

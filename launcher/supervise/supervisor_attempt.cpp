@@ -9,6 +9,7 @@
 #include "common/base/atomic_file.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/supervise/learner_end.h"
+#include "launcher/supervise/scaling_watch.h"
 #include "launcher/supervise/start_message.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -253,6 +254,12 @@ void Supervisor::give_up_learners(const Failure& why) {
   }
   agents_->kill_all(SIGKILL);
   check_attempt_over();
+}
+
+void Supervisor::look_at_scaling(bool last) {
+  if (plan().servers > 0) return;  // learners beside parameter servers scale by another formula
+  scaling_->look(dir_, scaling_record_of(plan()), attempt_.learners(), awake_ms(), attempt_.started_ms(), last);
+  if (!scaling_->hint().empty()) journal_->scale(scaling_->hint());
 }
 
 void Supervisor::check_attempt_over() {

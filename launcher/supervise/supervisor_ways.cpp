@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Acts on what AgentFleet and PmixServers conclude: agents that do not come, and connections that break or are resumed.
+// Acts on what AgentFleet, SilenceWatch and PmixServers conclude: agents that do not come, or are silent, and
+// connections that break or are resumed.
 #include <fmt/core.h>
 
 #include "launcher/supervise/repeat.h"
@@ -58,6 +59,13 @@ bool Supervisor::follow(const AgentFleet::News& news) {
   if (news.start_again) start_cold();
   if (news.give_up) give_up_learners(*news.give_up);
   return news.start_again || news.give_up.has_value();
+}
+
+void Supervisor::agent_silent(const Failure& failure) {
+  attempt_.silence_agent(failure.rank);
+  agents_->let_go(failure.rank);
+  learner_failed(failure.rank, failure);
+  check_attempt_over();
 }
 
 PmixServers::Now Supervisor::now_for_pmix() const {

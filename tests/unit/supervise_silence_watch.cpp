@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "common/base/awake_clock.h"
 #include "tests/unit/supervise_fake_connections.h"
 #include "tests/unit/supervise_loop.h"
+#include "tests/unit/supervise_plan.h"
 
 namespace dl::supervise {
 
@@ -22,10 +24,7 @@ namespace {
 class SilenceWatchTest : public LoopTest {
  protected:
   SilenceWatchTest() {
-    plan::LaunchPlan plan;
-    plan.nodes.resize(1);
-    plan.learners.resize(2);
-    attempt_ = Attempt(plan, now_, 0);
+    attempt_ = Attempt(plan_of(2), now_, 0);
     agents_.begin(2, false, now_);
     for (int rank = 0; rank < 2; ++rank)
       agents_.greet(20 + static_cast<ConnectionId>(rank), rank, false, now_ - 60'000);
@@ -40,15 +39,31 @@ class SilenceWatchTest : public LoopTest {
   Attempt attempt_;
   RunState state_;
   SlurmJob slurm_{&loop_, "", {}};
-  std::vector<std::vector<int>> found_;
-  SilenceWatch watch_{&agents_, &slurm_, &attempt_,
-                      &state_,  30'000,  [this](const std::vector<int>& ranks) { found_.push_back(ranks); }};
+  std::vector<Failure> found_;
+  SilenceWatch watch_{&agents_, &slurm_, &attempt_, &state_, std::chrono::seconds(30), [this](const Failure& failure) {
+                        found_.push_back(failure);
+                        state_.phase = Phase::kEnding;  // as a failure ends the other learners
+                      }};
 };
 
 TEST_F(SilenceWatchTest, AgentsThatHaveSaidNothingForTooLongAreFound) {
   agents_.heard(1, now_);
   watch_.look(now_);
-  EXPECT_EQ(found_, (std::vector<std::vector<int>>{{0}}));
+  ASSERT_EQ(found_.size(), 1U);
+  EXPECT_EQ(found_[0].rank, 0);
+  EXPECT_EQ(found_[0].kind, Failure::Kind::kAgentLost);
+  EXPECT_EQ(found_[0].text, "its agent (dl-agent) on n0 has said nothing for 30s, though its node answers");
+  EXPECT_FALSE(found_[0].asked);
+}
+
+TEST_F(SilenceWatchTest, TheFirstIsToBlameAndNoneOnceTheLearnersAreToEnd) {
+  watch_.look(now_);
+  ASSERT_EQ(found_.size(), 2U);
+  EXPECT_FALSE(found_[0].asked);
+  EXPECT_TRUE(found_[1].asked) << "the first one has ended the attempt";
+  watch_.look(now_);
+  ASSERT_EQ(found_.size(), 4U);
+  EXPECT_TRUE(found_[2].asked);
 }
 
 TEST_F(SilenceWatchTest, NobodyIsAskedAboutAgentsThatAreHeardOrWhoseLearnerHasEnded) {

@@ -30,7 +30,7 @@ bool HangWatch::runs(size_t rank) const {
 }
 
 std::string HangWatch::stalled(int rank, const Stalled& stalled, int64_t now_ms) {
-  if (open_) return {};
+  if (open_ || state_.phase != Phase::kRunning) return {};
   open_ = true;
   deadline_ms_ = now_ms + kStacksLimitMs;
   standing_still_.clear();
@@ -52,6 +52,7 @@ bool HangWatch::answered(int rank, const StandingStill& still) {
 
 std::optional<Failure> HangWatch::settle() {
   open_ = false;
+  if (!state_.running()) return std::nullopt;
   for (size_t i = 0; i < attempt_->learners().size(); ++i) {
     const int rank = static_cast<int>(i);
     const bool answered = std::any_of(standing_still_.begin(), standing_still_.end(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hang of an attempt's learners: when one makes no progress, all of them write down what they are doing, and the one
-// for which the others wait is named. The caller decides what follows from it, and whether a hang is looked for at all:
-// not while the run stops, since a stop has a deadline of its own. Times are of the awake clock.
+// for which the others wait is named. None is looked for while the run stops, since a stop has a deadline of its own.
+// Times are of the awake clock.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,22 @@
 #include "launcher/supervise/agent_fleet.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/hang.h"
+#include "launcher/supervise/run_state.h"
 
 namespace dl::supervise {
 
 class HangWatch {
  public:
-  // attempt: borrowed. hang_ms: after how long without progress a learner counts as stalled.
-  HangWatch(const Attempt* attempt, int64_t hang_ms) : attempt_(attempt), hang_ms_(hang_ms) {}
+  // Borrows both. hang_ms: after how long without progress a learner counts as stalled.
+  HangWatch(const Attempt* attempt, const RunState* state, int64_t hang_ms)
+      : attempt_(attempt), state_(*state), hang_ms_(hang_ms) {}
 
   // A new attempt begins: forgets a hang of the last one. agents: borrowed. folder: where its learners' stack traces
   // go.
   void begin_attempt(AgentFleet* agents, std::string folder);
 
   // A learner makes no progress. Asks all that run for their stacks, and returns the sentence for the user; empty if
-  // that is under way already.
+  // that is under way already, or the run stops.
   std::string stalled(int rank, const protocol::Stalled& stalled, int64_t now_ms);
   // An agent's answer. True: all that can answer have, so settle() is to be called.
   bool answered(int rank, const protocol::StandingStill& still);
@@ -34,14 +36,15 @@ class HangWatch {
   bool is_overdue(int64_t now_ms) const { return open_ && now_ms > deadline_ms_; }
 
   // The hang is over. Returns the failure of the learner to blame, with its rank; none if no learner that the others
-  // could wait for still runs. For learners that have not answered, their last report counts.
+  // could wait for still runs, or if all are to end by now. For learners that have not answered, their last report
+  // counts.
   std::optional<Failure> settle();
-  void forget() { open_ = false; }  // the hang does not matter any more
 
  private:
   bool runs(size_t rank) const;
 
   const Attempt* attempt_;
+  const RunState& state_;
   int64_t hang_ms_;
   AgentFleet* agents_ = nullptr;
   std::string folder_;

@@ -31,7 +31,7 @@ Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions 
       dir_(plan().job_dir),
       voice_(options_.beside ? options_.run : 0, options_.quiet),
       stops_(plan(), site_.signal_lead.count() * 1000),
-      hang_(&attempt_, options_.hang_ms),
+      hang_(&attempt_, &state_, options_.hang_ms),
       watch_(&voice_, site_.idle) {
   state_.rules.under_slurm = plan().under_slurm;
   state_.rules.grace_ms = std::chrono::duration_cast<std::chrono::milliseconds>(plan().grace).count();

@@ -165,10 +165,9 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
       rendezvous_->answered(connects->query, connects->uid);
     else if (const auto* use = std::get_if<GpuUse>(&message))
       watch_.gpus_used(rank, use->percent, awake_ms());
-    else if (const auto* stalled = std::get_if<Stalled>(&message)) {
-      // A stop has its own deadline, so hangs are looked for only before one.
-      if (state_.phase == Phase::kRunning) voice_.say_if(hang_.stalled(rank, *stalled, awake_ms()));
-    } else if (const auto* still = std::get_if<StandingStill>(&message); still && hang_.answered(rank, *still))
+    else if (const auto* stalled = std::get_if<Stalled>(&message))
+      voice_.say_if(hang_.stalled(rank, *stalled, awake_ms()));
+    else if (const auto* still = std::get_if<StandingStill>(&message); still && hang_.answered(rank, *still))
       settle_hang();
     return;
   }
@@ -220,7 +219,6 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
 
 // Ends the attempt as after any failure: that of the learner for which the others wait.
 void Supervisor::settle_hang() {
-  if (!state_.running()) return hang_.forget();
   const auto failure = hang_.settle();
   if (!failure) return;
   attempt_.blame_for_hang(failure->rank);

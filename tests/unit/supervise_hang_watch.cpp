@@ -22,6 +22,7 @@ class HangWatchTest : public testing::Test {
   HangWatchTest() { begin(); }
   void begin() {
     attempt_ = Attempt(plan_, 1000, 0);
+    state_.phase = Phase::kRunning;
     agents_.begin(3, false, 1000);
     for (int rank = 0; rank < 3; ++rank) agents_.greet(20 + static_cast<ConnectionId>(rank), rank, false, 1000);
     watch_.begin_attempt(&agents_, "/logs");
@@ -44,7 +45,8 @@ class HangWatchTest : public testing::Test {
   FakeConnections connections_;
   AgentFleet agents_{&connections_, plan_, std::chrono::seconds(300)};
   Attempt attempt_;
-  HangWatch watch_{&attempt_, 60'000};
+  RunState state_;
+  HangWatch watch_{&attempt_, &state_, 60'000};
 };
 
 TEST_F(HangWatchTest, AllThatRunAreAskedForTheirStacksOnce) {
@@ -103,10 +105,22 @@ TEST_F(HangWatchTest, ALearnerThatServesIsNotBlamedSinceItsWorkIsToWait) {
   EXPECT_EQ(failure->rank, 0);
 }
 
-TEST_F(HangWatchTest, NothingOfAHangIsLeftWhenItIsForgottenOrAnotherAttemptBegins) {
+TEST_F(HangWatchTest, AStopHasADeadlineOfItsOwnSoNoHangIsLookedForThen) {
+  state_.phase = Phase::kStopping;
+  EXPECT_EQ(stalled(0), "");
+  EXPECT_TRUE(connections_.said.empty());
+  state_.phase = Phase::kRunning;
+  EXPECT_NE(stalled(0), "");
+  state_.phase = Phase::kStopping;
+  EXPECT_TRUE(watch_.settle()) << "it began before the stop";
+}
+
+TEST_F(HangWatchTest, NothingOfAHangIsLeftWhenTheLearnersAreToEndOrAnotherAttemptBegins) {
   stalled(0);
   watch_.answered(1, still(1));
-  watch_.forget();
+  state_.phase = Phase::kEnding;
+  EXPECT_FALSE(watch_.settle());
+  state_.phase = Phase::kRunning;
   EXPECT_FALSE(watch_.is_overdue(1'000'000));
   stalled(0);
   EXPECT_FALSE(watch_.answered(0, still(5)));

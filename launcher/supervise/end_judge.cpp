@@ -153,6 +153,13 @@ Decided EndJudge::after_death(const Failure& death, const guard::Predecessor& be
   return decided();
 }
 
+int EndJudge::exit_status() const {
+  const std::optional<Stop>& stop = from_.state->stop;
+  const bool by_signal = decision_.action == Action::kStopped && decision_.exit_status == kExitNotSaved &&
+                         !from_.nodes->plan().under_slurm && stop && stop->signal != 0;
+  return by_signal ? 128 + stop->signal : decision_.exit_status;
+}
+
 std::optional<Failure> EndJudge::cause() const {
   if (decision_.action == Action::kComplete || decision_.by_slurm) return std::nullopt;
   return from_.attempt->cause();

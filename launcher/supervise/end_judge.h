@@ -53,6 +53,9 @@ class EndJudge {
   Decided after_death(const Failure& death, const guard::Predecessor& before, bool* goes_on);
 
   const EndDecision& decision() const { return decision_; }
+  // dlrun's own: that of the decision, except that outside Slurm a Ctrl-C without a save gives 128 + the signal, as
+  // shells expect.
+  int exit_status() const;
   // The failure that the decision is about, if any; its class, and the code of that, which are empty without one.
   std::optional<Failure> cause() const;
   FailureClass failure_class() const;

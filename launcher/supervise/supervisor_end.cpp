@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "common/base/parse.h"
-#include "common/contract/exit_codes.h"
 #include "common/process/descendants.h"
 #include "launcher/supervise/once_more.h"
 #include "launcher/supervise/repeat.h"
@@ -58,7 +57,6 @@ void Supervisor::perform(const End& /*end*/) {
   const int64_t step = attempt_.newest_saved_step();
   const double seconds = static_cast<double>(awake_ms() - attempt_.started_ms()) / 1000;
   const EndDecision& decision = judge_->decision();
-  int status = decision.exit_status;
   const std::string lost = watch_.log_losses().summary(journal_->lost());
   const std::string reason = decision.reason + (lost.empty() ? "" : "; " + lost);
   std::string words;
@@ -72,20 +70,17 @@ void Supervisor::perform(const End& /*end*/) {
                           seconds < 60 ? fmt::format("{:.1f} s", seconds)
                                        : format_duration(std::chrono::seconds(std::lround(seconds))));
   } else if (decision.action == Action::kStopped) {
-    journal_->job(JobState::kHalted, reason, step, "", status);
+    journal_->job(JobState::kHalted, reason, step, "", decision.exit_status);
     if (!options_.quiet) words = voice_.name() + ": " + decision.reason + "\n";
-    // Outside Slurm, a Ctrl-C without a save exits with 128 + the signal, as shells expect.
-    if (status == kExitNotSaved && !plan().under_slurm && state_.stop && state_.stop->signal != 0)
-      status = 128 + state_.stop->signal;
   } else {
-    journal_->job(JobState::kFailed, reason, step, judge_->code(), status);
+    journal_->job(JobState::kFailed, reason, step, judge_->code(), decision.exit_status);
     const auto cause = judge_->cause();
     words = judge_->failure_text(voice_.name(), options_.quiet, dir_.learner_log(attempts_, cause ? cause->rank : 0));
   }
   // Summed up again, because writing the last event may have failed, too.
   if (const std::string all = watch_.log_losses().summary(journal_->lost()); !all.empty())
     words += voice_.name() + ": " + all + "\n";
-  settle(status, std::move(words));
+  settle(judge_->exit_status(), std::move(words));
 }
 
 // Another attempt after a failure.

@@ -167,6 +167,20 @@ TEST_F(EndJudgeTest, AStopThatSavedPutsTheJobBackAndAPauseHoldsIt) {
   }
 }
 
+TEST_F(EndJudgeTest, OutsideSlurmACtrlCWithoutASaveHasTheStatusThatShellsExpect) {
+  for (const bool under_slurm : {false, true})
+    for (const int code : {kExitNotSaved, kExitSaved}) {
+      plan_.under_slurm = under_slurm;
+      begin();
+      stop(StopCause::kInterrupt).signal = SIGINT;
+      finish(0, code);
+      finish(1, code);
+      EXPECT_EQ(end().what, Action::kStopped);
+      EXPECT_EQ(judge_->decision().exit_status, code);
+      EXPECT_EQ(judge_->exit_status(), !under_slurm && code == kExitNotSaved ? 130 : code);
+    }
+}
+
 TEST_F(EndJudgeTest, AFailureAfterTheAgreedTrainStepIsCommittedIsNone) {
   learn(true);
   stop(StopCause::kPreemption);

@@ -76,6 +76,12 @@ std::optional<EndDecision> decided_before(const record::RunMemory& memory, const
   return decision;
 }
 
+bool must_sweep(const std::string& unswept, const std::optional<Stop>& stop, bool can_requeue) {
+  // Slurm ends all processes of a job that goes back into the queue, and a deadline may be near.
+  const bool by_slurm = stop && stop->deadline_ms && can_requeue;
+  return !unswept.empty() && !by_slurm;
+}
+
 std::string unanswered_failure(const record::RunMemory& memory, const std::vector<record::Event>& events) {
   if (!memory.decided.empty() || !memory.lost.empty()) return "";
   const int newest = events.empty() ? 0 : events.back().attempt;

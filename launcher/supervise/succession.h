@@ -50,6 +50,9 @@ std::string decided_text(EndDecision::Action action);
 std::optional<EndDecision> decided_before(const record::RunMemory& memory, const std::vector<record::Event>& events,
                                           const std::string& death);
 
+// Whether processes that the dead dlrun may have left are killed before anything else. unswept: Predecessor::unswept.
+bool must_sweep(const std::string& unswept, const std::optional<Stop>& stop, bool can_requeue);
+
 // The class of the first failure of the newest attempt, from its events, if dlrun died before it decided what follows.
 // Empty: no learner failed, what follows was decided, or no restart was to be counted for it.
 std::string unanswered_failure(const record::RunMemory& memory, const std::vector<record::Event>& events);

@@ -18,9 +18,7 @@ void Supervisor::take_over() {
   const auto go_on = [this](const SlurmJob::Answer& /*job*/) {
     if (plan().under_slurm) ask_for_its_stop();
     const std::string& unswept = options_.predecessor.unswept;
-    // Slurm ends all processes of a job that goes back into the queue, and a deadline may be near.
-    const bool swept_by_slurm = state_.stop && state_.stop->deadline_ms && slurm_->can_requeue();
-    if (unswept.empty() || swept_by_slurm) return answer_death();
+    if (!must_sweep(unswept, state_.stop, slurm_->can_requeue())) return answer_death();
     sweeper_->sweep(unswept, [this] { answer_death(); });
   };
   if (!plan().under_slurm) return go_on({});

@@ -190,5 +190,15 @@ TEST_F(SuccessionTest, AFailureThatWasNotAnsweredYetIsKnownByItsClass) {
   EXPECT_EQ(unanswered_failure({}, events), "") << "another store counts none";
 }
 
+TEST(MustSweep, WhatADeadDlrunLeftIsKilledUnlessSlurmDoesItAndTimeIsShort) {
+  Stop stop;
+  EXPECT_FALSE(must_sweep("", {}, false)) << "nothing is left";
+  EXPECT_TRUE(must_sweep("7-1-abc", {}, true));
+  EXPECT_TRUE(must_sweep("7-1-abc", stop, true)) << "a pause has no deadline";
+  stop.deadline_ms = kSignal + 30'000;
+  EXPECT_FALSE(must_sweep("7-1-abc", stop, true));
+  EXPECT_TRUE(must_sweep("7-1-abc", stop, false)) << "the job does not go back into the queue";
+}
+
 }  // namespace
 }  // namespace dl::supervise

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of this folder share: TAP from unittest, the built library, temporary folders, and several learners."""
 import contextlib
+import importlib.util
+import itertools
+import json
 import os
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import uuid
 
@@ -88,19 +93,114 @@ def free_port():
         return s.getsockname()[1]
 
 
-def python(script, *args, **changes):
-    """Starts ``python3 script args`` with the package and library; keyword arguments are environment variables."""
+def _environment(changes):
     env = dict(os.environ, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
     env.update({name: str(value) for name, value in changes.items()})
-    return subprocess.Popen([sys.executable, os.path.join(HERE, script)] + [str(a) for a in args], env=env, text=True,
+    return env
+
+
+def python(script, *args, **changes):
+    """Starts ``python3 script args`` with the package and library; keyword arguments are environment variables."""
+    return subprocess.Popen([sys.executable, os.path.join(HERE, script)] + [str(a) for a in args], env=_environment(changes), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+# For preload(): what learners import of PyTorch, by themselves or when they make an optimizer.
+TORCH = ("torch", "torch._dynamo", "torch.distributed.checkpoint", "torch.distributed.fsdp", "torch.distributed.tensor")
+_PRELOADED = {}  # by script: the modules
+_FORKS = {}  # by modules: processes that fork, or none where they cannot
+_CALLS = itertools.count()
+
+
+def preload(modules, *scripts):
+    """learners() forks those of the scripts from processes that have imported the modules (forks.py) instead of starting an interpreter
+    for each. one() and python() start an interpreter always."""
+    _PRELOADED.update(dict.fromkeys(scripts, tuple(modules)))
+
+
+def _forks(modules):
+    if modules not in _FORKS:
+        # Two, so that the learners of a run differ in their hashes of strings, as separate interpreters do.
+        started = [_Forks(modules) for _ in range(2)]
+        reasons = [reason for reason in (forks.why_not() for forks in started) if reason]
+        if reasons:
+            print("# forks.py: %s. Each learner is an interpreter of its own." % reasons[0], flush=True)
+        _FORKS[modules] = [] if reasons else started
+    return _FORKS[modules]
+
+
+class _Forks:
+    """A process of forks.py. It ends when its socket is closed, at the latest with this process."""
+
+    def __init__(self, modules):
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(300)
+        with theirs:
+            self._process = subprocess.Popen([sys.executable, os.path.join(HERE, "forks.py"), str(theirs.fileno()), *modules],
+                                             env=_environment({}), stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+
+    def end(self):
+        self.socket.close()
+        self._process.wait()
+
+    def why_not(self):
+        said = self.socket.recv(4096).decode()
+        return "" if said == "ready" else said or "it ended with status %d" % self._process.wait()
+
+
+class _Forked:
+    """A learner that forks.py made: of subprocess.Popen what learners() uses."""
+
+    def __init__(self, forks, script, args, env):
+        self._script, self.returncode = script, None
+        pipes = [os.pipe() for _ in range(3)]  # output, errors, and process id with exit code
+        self._texts = {begin: b"" for begin, _ in pipes}
+        self._open = list(self._texts)
+        request = {"script": os.path.join(HERE, script), "args": [str(a) for a in args], "environment": env}
+        socket.send_fds(forks.socket, [json.dumps(request).encode()], [end for _, end in pipes])
+        for _, end in pipes:
+            os.close(end)
+        said = os.read(self._open[2], 100)
+        self._texts[self._open[2]] += said
+        self._pid = int(said.split()[0])
+
+    def communicate(self, timeout):
+        end = time.monotonic() + timeout
+        while self._open:
+            ready = select.select(self._open, [], [], max(0, end - time.monotonic()))[0]
+            if not ready:
+                raise subprocess.TimeoutExpired(self._script, timeout)
+            for descriptor in ready:
+                piece = os.read(descriptor, 1 << 16)
+                self._texts[descriptor] += piece
+                if not piece:
+                    self._open.remove(descriptor)
+                    os.close(descriptor)
+        out, error, status = (text.decode().replace("\r\n", "\n").replace("\r", "\n") for text in self._texts.values())
+        self.returncode = int(status.split()[1])
+        return out, error
+
+    def poll(self):
+        return self.returncode
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+
+
+def _learner(rank, call, script, args, changes):
+    forks = _forks(_PRELOADED[script]) if script in _PRELOADED else []
+    if not forks:
+        return python(script, *args, **changes)
+    return _Forked(forks[(call + rank) % len(forks)], script, args, _environment(changes))
 
 
 def learners(count, script, *args, timeout=120, **changes):
     """Runs ``count`` learners as torchrun would start them, to their end. [(exit code, stdout, stderr)] by rank."""
-    port, run_id = free_port(), uuid.uuid4().hex
-    running = [python(script, *args, RANK=rank, WORLD_SIZE=count, LOCAL_RANK=rank, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
-                      DL_RUN_ID=run_id, GLOO_SOCKET_IFNAME="lo", **changes) for rank in range(count)]
+    port, run_id, call = free_port(), uuid.uuid4().hex, next(_CALLS)
+    running = [_learner(rank, call, script, args, dict(
+        changes, RANK=rank, WORLD_SIZE=count, LOCAL_RANK=rank, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, DL_RUN_ID=run_id,
+        GLOO_SOCKET_IFNAME="lo")) for rank in range(count)]
     ended = []
     try:
         for process in running:
@@ -110,7 +210,7 @@ def learners(count, script, *args, timeout=120, **changes):
         for process in running:
             if process.poll() is None:
                 process.kill()
-                process.communicate()
+                process.communicate(timeout=timeout)
     return ended
 
 
@@ -164,12 +264,14 @@ class _Tap(unittest.TestResult):
 
 
 def main(needs=()):
-    """Runs the tests of the calling file; ``needs`` names modules without which all are skipped."""
+    """Runs the tests of the calling file; ``needs`` names modules without which all are skipped. Where learners are forked, this process
+    may need none of them, and imports none here."""
     # A test run in the background of a shell without job control is started with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for module in needs:
         try:
-            __import__(module)
+            if not _PRELOADED or importlib.util.find_spec(module) is None:
+                __import__(module)
         except ImportError:
             print("1..0 # SKIP %s has no module %s" % (sys.executable, module))
             sys.exit(0)
@@ -179,5 +281,7 @@ def main(needs=()):
     tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     result = _Tap()
     tests.run(result)
+    for forks in sum(_FORKS.values(), []):
+        forks.end()
     print("1..%d" % result.count)
     sys.exit(0 if result.wasSuccessful() else 1)

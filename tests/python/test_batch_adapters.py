@@ -7,6 +7,10 @@ import os
 import support
 
 support.use_frameworks()
+os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1", WANDB_DISABLED="true")  # before Transformers is imported
+support.preload((*support.TORCH, "transformers.trainer"), "huggingface_batch_learner.py")
+# Lightning itself looks for its rank when it is imported.
+support.preload((*support.TORCH, "transformers.trainer", "torchmetrics"), "lightning_batch_learner.py")
 
 SAMPLES, EPOCHS = 50, 4
 

@@ -7,6 +7,7 @@ import subprocess
 import support
 
 support.use_frameworks()
+support.preload(support.TORCH, "dcp_learner.py")
 
 
 class Dcp(support.Case):

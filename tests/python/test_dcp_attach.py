@@ -8,6 +8,7 @@ import sys
 import support
 
 support.use_frameworks()
+support.preload(support.TORCH, "dcp_attach_learner.py")
 
 TOOL = os.path.join(support.BUILD, "checkpoint", "dlckpt")
 

@@ -7,6 +7,7 @@ import subprocess
 import support
 
 support.use_frameworks()
+support.preload(support.TORCH, "hsdp_learner.py")
 
 
 class Hybrid(support.Case):

@@ -2,11 +2,15 @@
 """Trainings as the examples of PyTorch (FSDP2), Lightning and Transformers have them, killed (SIGKILL) and started again: they end
 with the weights of one that was not, bit for bit."""
 import importlib.util
+import os
 import signal
 
 import support
 
 support.use_frameworks()
+os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1", WANDB_DISABLED="true")  # before Transformers is imported
+support.preload(support.TORCH, "gpt_learner.py", "fsdp_learner.py")
+support.preload((*support.TORCH, "transformers.trainer", "lightning"), "huggingface_learner.py", "lightning_learner.py")
 
 
 class Killed(support.Case):

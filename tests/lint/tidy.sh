@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # clang-tidy with the repository's settings finds nothing. A file that was found clean is looked at again only when it, what
 # it includes, the settings or clang-tidy have changed, in more than comments: stamps are kept in ~/.cache/slurm-dl/tidy, as ccache keeps objects.
+# Each clean file has two: one for the contents of all that it includes (tidy_keys.py), one for what the preprocessor makes of them.
 # shellcheck source=tests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
 # Without `..`: the key below is made of paths that have the folders' names cut off.
@@ -27,7 +28,7 @@ key_of() {
   # Of comments only those count that clang-tidy reads: NOLINT, and names of arguments. -P leaves out where the tree lies.
   stamp=$DL_TIDY_CACHE/$({
     echo "$DL_TIDY_KEY"
-    g++ -x c++ -E -P "$@" "$file" 2>/dev/null || echo "$RANDOM$RANDOM"
+    g++ -x c++ -E -P -MD -MT x -MF "$DL_TIDY_OUT/depends/${file//\//_}" "$@" "$file" 2>/dev/null || echo "$RANDOM$RANDOM"
     g++ -x c++ -E -C -P "$@" "$file" 2>/dev/null | grep -E 'NOLINT|/\*[A-Za-z_0-9]+=\*/'
   } | sha256sum | cut -c1-40)
   if [ -e "$stamp" ]; then : >"$DL_TIDY_OUT/clean/${file//\//_}"; else echo "$stamp $file" >"$DL_TIDY_OUT/keys/${file//\//_}"; fi
@@ -67,11 +68,14 @@ tidy_group() {
 }
 # look_at FILE OPTION... -- FLAG...: what clang-tidy finds in FILE is written to $DL_TIDY_OUT/found; if nothing, FILE has passed.
 look_at() { if tidy "$@" >"$DL_TIDY_OUT/found/${1//\//_}"; then passed "$1"; fi; }
-# passed FILE: marks it as clean, and keeps a stamp unless it has been edited since its key was made.
+# passed FILE: marks it as clean, and keeps its stamps unless it has been edited since its key was made.
 passed() {
-  local key=$DL_TIDY_OUT/keys/${1//\//_}
-  : >"$DL_TIDY_OUT/clean/${1//\//_}"
-  if [ -d "$DL_TIDY_CACHE" ] && [ ! "$1" -nt "$key" ]; then : >"$(cut -d' ' -f1 "$key")"; fi
+  local name=${1//\//_} stamp
+  local key=$DL_TIDY_OUT/keys/$name
+  : >"$DL_TIDY_OUT/clean/$name"
+  if [ -d "$DL_TIDY_CACHE" ] && [ ! "$1" -nt "$key" ]; then
+    for stamp in $(cut -d' ' -f1 "$key"; cat "$DL_TIDY_OUT/stamps/$name" 2>/dev/null); do : >"$stamp"; done
+  fi
 }
 export -f key_of tidy tidy_group look_at passed
 export DL_TIDY_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/slurm-dl/tidy DL_TIDY_KEY DL_TIDY_OUT=$out
@@ -81,8 +85,13 @@ DL_TIDY_KEY=$(clang-tidy --version; cat .clang-tidy; echo "${keyed[@]//$top_srcd
 read -ra found < <(pkg-config --cflags pmix 2>/dev/null) # dl-pmix's; the key need not know: its headers are in what is hashed
 flags+=("${found[@]}")
 if mkdir -p "$DL_TIDY_CACHE" 2>/dev/null; then find "$DL_TIDY_CACHE" -type f -mtime +30 -delete; fi
-mkdir "$out/keys" "$out/found" "$out/clean"
-printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c 'key_of "$@"' _ {} "${flags[@]}"
+mkdir "$out"/{keys,found,clean,depends,stamps}
+contents() { python3 tests/lint/tidy_keys.py "$1" "$DL_TIDY_CACHE" "$out" "$top_srcdir" "$top_builddir"; }
+mapfile -t unknown < <(printf '%s\n' "${files[@]}" | contents known || printf '%s\n' "${files[@]}")
+if [ ${#unknown[@]} -gt 0 ]; then
+  printf '%s\0' "${unknown[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c 'key_of "$@"' _ {} "${flags[@]}"
+  if [ -d "$DL_TIDY_CACHE" ]; then printf '%s\n' "${unknown[@]}" | contents keep; fi
+fi
 # Groups of at most eight files of one folder.
 find "$out/keys" -type f -exec cat {} + | cut -d' ' -f2 | sort | awk '{
     folder = $0; sub(/\/[^\/]*$/, "", folder)

@@ -21,15 +21,17 @@ flags+=("${found[@]}")
 mapfile -t files < <(project_files | grep -E '^(common|launcher|frameworks|slurm-plugin|checkpoint)/.*\.cpp$' | grep -v '/example/')
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# key_of FILE FLAG...: writes the path of FILE's stamp and FILE to $DL_TIDY_OUT/keys, or marks FILE as clean if there is such a stamp.
+# key_of FILE FLAG...: writes the path of FILE's stamp and FILE to $DL_TIDY_OUT/keys, or marks FILE as clean if there is such a stamp. What
+# FILE includes is written to $DL_TIDY_OUT/depends.
 key_of() {
   local file=$1 stamp
+  local depends=$DL_TIDY_OUT/depends/${1//\//_}
   shift
   # Of comments only those count that clang-tidy reads: NOLINT, and names of arguments. -P leaves out where the tree lies.
   stamp=$DL_TIDY_CACHE/$({
     echo "$DL_TIDY_KEY"
-    g++ -x c++ -E -P -MD -MT x -MF "$DL_TIDY_OUT/depends/${file//\//_}" "$@" "$file" 2>/dev/null || echo "$RANDOM$RANDOM"
-    g++ -x c++ -E -C -P "$@" "$file" 2>/dev/null | grep -E 'NOLINT|/\*[A-Za-z_0-9]+=\*/'
+    g++ -x c++ -E -P -MD -MT x -MF "$depends" "$@" "$file" 2>/dev/null || echo "$RANDOM$RANDOM"
+    tr -s ' \\\n' '\n' <"$depends" | grep -vE '^(x:|/usr/.*)?$' | xargs grep -hE 'NOLINT|/\*[A-Za-z_0-9]+=\*/'
   } | sha256sum | cut -c1-40)
   if [ -e "$stamp" ]; then : >"$DL_TIDY_OUT/clean/${file//\//_}"; else echo "$stamp $file" >"$DL_TIDY_OUT/keys/${file//\//_}"; fi
 }

@@ -30,9 +30,9 @@ key_of() {
   # Of comments only those count that clang-tidy reads: NOLINT, and names of arguments. -P leaves out where the tree lies.
   stamp=$DL_TIDY_CACHE/$({
     echo "$DL_TIDY_KEY"
-    g++ -x c++ -E -P -MD -MT x -MF "$depends" "$@" "$file" 2>/dev/null || echo "$RANDOM$RANDOM"
-    tr -s ' \\\n' '\n' <"$depends" | grep -vE '^(x:|/usr/.*)?$' | xargs grep -hE 'NOLINT|/\*[A-Za-z_0-9]+=\*/'
-  } | sha256sum | cut -c1-40)
+    g++ -x c++ -E -P -MD -MT x -MF "$depends" "$@" "$file" || echo "$RANDOM$RANDOM"
+    tr -s ' \\\n' '\n' <"$depends" | grep -vE '^(x:|/usr/.*)?$' | xargs -r grep -hE 'NOLINT|/\*[A-Za-z_0-9]+=\*/'
+  } 2>/dev/null | sha256sum | cut -c1-40)
   if [ -e "$stamp" ]; then : >"$DL_TIDY_OUT/clean/${file//\//_}"; else echo "$stamp $file" >"$DL_TIDY_OUT/keys/${file//\//_}"; fi
 }
 # tidy FILE OPTION... -- FLAG...: what clang-tidy finds. Status 1 if it finds something or cannot read FILE.
@@ -46,27 +46,28 @@ tidy() {
   [ -z "$text" ] || { echo "$text"; return 1; }
 }
 # tidy_group "FILE..." FLAG...: looks at the files as one, since half of the time of each goes to headers that they share. Where that
-# finds something, which may be no more than two functions of one name, each file is looked at by itself, and that counts.
+# finds something, which may be no more than two functions of one name, it looks at each half, and so on: what is found in one file counts.
 tidy_group() {
-  local files file group
+  local files file group half
   read -ra files <<<"$1"
   shift
-  if [ ${#files[@]} -gt 1 ]; then
-    group=$(mktemp "$DL_TIDY_OUT/XXXXXX.cpp")
-    cat "${files[@]}" >"$group" # not by #include: the analyzer follows no paths through what is included
-    if tidy "$group" --config-file=.clang-tidy -- "$@" >"$group.found"; then
-      for file in "${files[@]}"; do
-        # A using-declaration counts as used if another file of the group uses what it names.
-        if grep -qE '^ *using +[A-Za-z_:]+::[A-Za-z_]+;' "$file"; then
-          look_at "$file" '--checks=-*,misc-unused-using-decls' -- "$@"
-        else
-          passed "$file"
-        fi
-      done
-      return
-    fi
+  if [ ${#files[@]} -eq 1 ]; then look_at "${files[0]}" -- "$@"; return; fi
+  group=$(mktemp "$DL_TIDY_OUT/XXXXXX.cpp")
+  cat "${files[@]}" >"$group" # not by #include: the analyzer follows no paths through what is included
+  if tidy "$group" --config-file=.clang-tidy -- "$@" >"$group.found"; then
+    for file in "${files[@]}"; do
+      # A using-declaration counts as used if another file of the group uses what it names.
+      if grep -qE '^ *using +[A-Za-z_:]+::[A-Za-z_]+;' "$file"; then
+        look_at "$file" '--checks=-*,misc-unused-using-decls' -- "$@"
+      else
+        passed "$file"
+      fi
+    done
+  else
+    half=$((${#files[@]} / 2))
+    tidy_group "${files[*]:0:half}" "$@"
+    tidy_group "${files[*]:half}" "$@"
   fi
-  for file in "${files[@]}"; do look_at "$file" -- "$@"; done
 }
 # look_at FILE OPTION... -- FLAG...: what clang-tidy finds in FILE is written to $DL_TIDY_OUT/found; if nothing, FILE has passed.
 look_at() { if tidy "$@" >"$DL_TIDY_OUT/found/${1//\//_}"; then passed "$1"; fi; }
@@ -94,12 +95,7 @@ if [ ${#unknown[@]} -gt 0 ]; then
   printf '%s\0' "${unknown[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c 'key_of "$@"' _ {} "${flags[@]}"
   if [ -d "$DL_TIDY_CACHE" ]; then printf '%s\n' "${unknown[@]}" | contents keep; fi
 fi
-# Groups of at most eight files of one folder.
-find "$out/keys" -type f -exec cat {} + | cut -d' ' -f2 | sort | awk '{
-    folder = $0; sub(/\/[^\/]*$/, "", folder)
-    if (folder != last || n == 8) { if (n) print line; line = $0; n = 1 } else { line = line " " $0; n++ }
-    last = folder
-  } END { if (n) print line }' >"$out/groups"
+find "$out/keys" -type f -exec cat {} + | cut -d' ' -f2 | python3 tests/lint/tidy_groups.py 12 >"$out/groups"
 xargs -d '\n' -P "$(nproc)" -I{} bash -c 'tidy_group "$@"' _ {} "${flags[@]}" <"$out/groups"
 findings=$(cat "$out"/found/* 2>/dev/null | sort -u | head -n 60
   # A clang-tidy that was killed, or a full disk, must not pass for a clean tree.

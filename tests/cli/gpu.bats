@@ -19,6 +19,27 @@ setup() {
   [ "$output" = "1..0 # SKIP there is no GPU here (/dev/nvidia0); tests/gpu/run --rehearse does the same with doubles of CUDA and NCCL" ]
 }
 
+# grep fails where a process ends meanwhile.
+in_folder() { grep -lz "^DL_CONFIG=$PWD/tmp" /proc/[0-9]*/environ 2>/dev/null | grep -q .; }
+
+@test "ended from outside, it leaves no dlrun and no folder" {
+  [ -e "$top_builddir/tests/lib/gpu_double/.libs/libgpudouble.so.1" ] || skip "built without NCCL"
+  local pid status=0
+  mkdir tmp
+  TMPDIR=$PWD/tmp "$gpu" --rehearse collectives >out 2>&1 3>&- &
+  pid=$!
+  for _ in $(seq 600); do
+    ! compgen -G 'tmp/*/*/control.json' >/dev/null || break
+    sleep 0.1
+  done
+  in_folder
+  kill "$pid"
+  wait "$pid" || status=$?
+  [ "$status" -eq 143 ]
+  run ! in_folder
+  run ! compgen -G 'tmp/tmp.*' # Open MPI has a folder of its own there
+}
+
 @test "the whole rehearsal passes" {
   [[ -x $learner ]] || skip "built without HDF5"
   run timeout 1800 "$gpu" --rehearse

@@ -119,6 +119,8 @@ goes_on_after_requeue() {
   for r in 0 1; do assert_contains "$(output "$1")" "^\[$r\] done: 120 counted, none lost"; done
 }
 
+put_back() { events "$1" | grep -qE '^1 PENDING dlrun and its guard were killed; put back by the agent on n1'; }
+
 @test "dlrun and its guard killed: an agent has the job put back, whether the script goes on or dlrun was in its place" {
   printf '#!/bin/bash\ndlrun -- %s "$@"\nsleep 30\n' "$learner" >longer.sh
   for script in longer.sh exec.sh train.sh; do
@@ -130,8 +132,8 @@ goes_on_after_requeue() {
       sleep 4 # no agent puts it back
       has_restarts "$job" 0
     else
-      wait_for 15 "job $job is put back" has_restarts "$job" 1
-      assert_contains "$(events "$job")" '^1 PENDING dlrun and its guard were killed; put back by the agent on n1'
+      wait_for 40 "the agent has said that it put job $job back" put_back "$job"
+      wait_for 20 "job $job is put back" has_restarts "$job" 1
       goes_on_after_requeue "$job"
     fi
     rm -rf ck

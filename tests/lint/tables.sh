@@ -93,6 +93,42 @@ check "the ${#readmes[@]} READMEs of folders have at most 80 lines" "$(for readm
   ((lines <= 80)) || echo "$readme has $lines lines"
 done)"
 
+# A table of a room's files or folders names all of its code, apart from that of rooms inside with a README of their own: `name` is
+# name.h, name.cpp or the folder, `name.h` also name.cpp, `folder/` all that is in it, `a_*` and `name.*` what they match. A subcommand is in
+# the table of subcommands instead.
+mapfile -t code < <(project_files | grep -E '^(checkpoint|common|launcher|slurm-plugin)/.*\.(h|hpp|c|cpp|py)$' | grep -vE '/example/|/__init__\.py$')
+mapfile -t tabled < <(printf '%s\n' "${readmes[@]}" | grep -E '^(checkpoint|common|launcher|slurm-plugin)/' | xargs grep -lE '^\| *(folder or )?(file|room) *\|')
+check "there are READMEs with tables of files" "$( ((${#tabled[@]} >= 25)) || echo "only ${#tabled[@]}")"
+# names_file FILE: one of the names of a table, in $rows, is that of FILE, whose path is relative to the README's folder.
+# shellcheck disable=SC2053  # they are patterns
+names_file() {
+  local name path
+  for name in "${rows[@]}"; do
+    for path in "$1" "${1##*/}"; do
+      case $name in
+        */) [[ $path == "$name"* ]] ;;
+        *'*'*) [[ $path == $name || ${path%.*} == $name ]] ;;
+        *.h | *.hpp) [[ ${path%.*} == "${name%.*}" ]] ;;
+        *.*) [[ $path == "$name" ]] ;;
+        *) [[ ${path%.*} == "$name" || $path == "$name"/* ]] ;;
+      esac && return
+    done
+  done
+  return 1
+}
+for readme in "${tabled[@]}"; do
+  room=${readme%/*}
+  # shellcheck disable=SC2016  # the quotes are Markdown's
+  mapfile -t rows < <(grep '^|' "$readme" | grep -oE '`[^` ]+`' | tr -d '`')
+  check "the table of $readme names each file" "$(for file in "${code[@]}"; do
+    [[ $file == "$room"/* ]] || continue
+    inner=${file%/*}
+    while [ ! -e "$inner/README.md" ]; do inner=${inner%/*}; done
+    [ "$inner" = "$room" ] || continue
+    names_file "${file#"$room"/}" || grep -qE '^(Run|void) add_[a-z]+\(CommandLine' "$file" || echo "$file: no row"
+  done)"
+done
+
 # A file has one responsibility: what is longer than this has two. A public header's contracts take room.
 long=$(project_files | grep -E '\.(h|c|cpp|py)$' | grep -vE '^tests/|^checkpoint/include/' | xargs wc -l | awk '$2 != "total" && $1 > 470 { print $2 " has " $1 " lines" }')
 check "no file of code is longer than 470 lines" "$long"

@@ -9,8 +9,9 @@
 
 # pid_start PID: the process's start time in clock ticks since boot; nothing when there is no such process, or a dead one.
 pid_start() {
-  local stat fields
-  { stat=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
+  local stat='' fields
+  { IFS='' read -r -d '' stat <"/proc/$1/stat"; } 2>/dev/null
+  [[ -n $stat ]] || return 1
   read -ra fields <<<"${stat##*) }"
   [[ ${fields[0]} != Z && ${fields[0]} != X ]] || return 1
   echo "${fields[19]}"

@@ -104,7 +104,7 @@ power_off() {
   dl_sandbox node cut "$1"
   while true; do
     # Zombies have no namespace.
-    mapfile -t pids < <(find /proc -mindepth 3 -maxdepth 3 -path '/proc/[0-9]*/ns/net' -lname "net:\\[${net//[^0-9]/}\\]" 2>/dev/null |
+    mapfile -t pids < <(find /proc/[0-9]*/ns/net -maxdepth 0 -lname "net:\\[${net//[^0-9]/}\\]" 2>/dev/null |
       cut -d/ -f3 | grep -vx "$holder")
     ((${#pids[@]} > 0)) || break
     kill -9 "${pids[@]}" 2>/dev/null || true

@@ -112,8 +112,9 @@ Result<std::string> read_small_file(Io& io, const std::string& path, uint64_t ma
   constexpr size_t kSmall = size_t{1} << 20;
   const Error too_large{Errc::kCorrupt, "read " + path + ": it is too large"};
   std::string text;
+  // One byte more than is allowed shows that there is too much.
+  const size_t step = static_cast<size_t>(std::min(uint64_t{1} << 16, max_bytes)) + 1;
   for (;;) {
-    constexpr size_t kStep = size_t{1} << 16;
     const size_t have = text.size();
     // A file that anybody has made very long is refused before memory is spent on what may be read of it.
     if (have >= kSmall && have <= max_bytes) {
@@ -121,7 +122,7 @@ Result<std::string> read_small_file(Io& io, const std::string& path, uint64_t ma
       DL_TRY_ASSIGN(const size_t n, file.read_some(&beyond, 1, max_bytes));
       if (n > 0) return too_large;
     }
-    const size_t grow = std::max(kStep, have);
+    const size_t grow = std::max(step, have);
     text.resize(have + grow);
     size_t got = 0;
     while (got < grow) {

@@ -262,8 +262,7 @@ Status check_lease(Io& io, const std::string& dir, const std::string& token) {
   return {};
 }
 
-Result<Lease> Lease::acquire(Io& io, const std::string& dir, const std::string& owner, const std::string& job_id,
-                             int64_t expiry_s) {
+LeaseRecord describe_holder(const std::string& owner, const std::string& job_id, int64_t expiry_s) {
   LeaseRecord self;
   self.owner = owner;
   self.token = format_save_id(random_u64()) + format_save_id(random_u64());
@@ -278,6 +277,15 @@ Result<Lease> Lease::acquire(Io& io, const std::string& dir, const std::string& 
     if (count) self.restart = *count;
   }
   self.expiry_s = expiry_s;
+  return self;
+}
+
+Result<Lease> Lease::acquire(Io& io, const std::string& dir, const std::string& owner, const std::string& job_id,
+                             int64_t expiry_s) {
+  return acquire(io, dir, describe_holder(owner, job_id, expiry_s));
+}
+
+Result<Lease> Lease::acquire(Io& io, const std::string& dir, LeaseRecord self) {
   auto outcome = Acquisition(io, dir, self).run();
   if (!outcome) return std::move(outcome).error();
   return Lease(io, dir, std::move(self));

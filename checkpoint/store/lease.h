@@ -28,11 +28,16 @@ struct LeaseRecord {
   int64_t expiry_s = 60;  // a lease that was not renewed for this time may be taken over
 };
 
+// This process as a holder: with a token that nobody has had, and SLURM_RESTART_COUNT.
+LeaseRecord describe_holder(const std::string& owner, const std::string& job_id, int64_t expiry_s);
+
 class Lease {
  public:
   // Errors: kBusy (names the holder and its age), kDenied, kNoSpace, kIo, kNotFound (no such directory).
   static Result<Lease> acquire(Io& io, const std::string& dir, const std::string& owner, const std::string& job_id,
                                int64_t expiry_s);
+  // `self` is what describe_holder() returned.
+  static Result<Lease> acquire(Io& io, const std::string& dir, LeaseRecord self);
   Lease(Lease&& other) noexcept;
   Lease& operator=(Lease&&) = delete;
   Lease(const Lease&) = delete;

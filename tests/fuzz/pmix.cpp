@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as what dl-pmix says to dlrun; and a whole conversation, {"say":[{"node":0,"type":"fence",...},
-// {"gone":4,"failed":true},...]}, through dlrun's exchange, beside a model of what is open and what is published.
+// Any bytes as what dl-pmix says to dlrun: a conversation through dlrun's exchange, beside a model of what is open and
+// what is published. Each line is a message behind the number of the node that says it, "0{"type":"fence",...}"; or the
+// end of a learner: "f4" that learner 4 has failed, "e4" that it has ended in order.
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -16,15 +16,23 @@ namespace dl::ckpt::fuzz {
 namespace {
 
 using namespace dl::pmix;
-using nlohmann::json;
 
 const std::vector<std::vector<int>> kRanks = {{0, 1}, {2, 3}, {4}};
 constexpr int kNodes = 3;
 constexpr int kLearners = 5;
+constexpr int kMaxLines = 48;  // of one conversation
 constexpr Limits kSmall{64, 4, 6, 64};
 
 int node_of(int rank) {
   return rank / 2;
+}
+
+void can_be_read(const PmixMessage& message) {
+  static FirstTime first_time;
+  const std::string text = encode(message);
+  if (!first_time(text)) return;
+  auto again = decode(text);
+  must(again && again->index() == message.index() && encode(*again) == text, "a message can be said again");
 }
 
 std::optional<PmixMessage> read(const std::string& text) {
@@ -33,9 +41,7 @@ std::optional<PmixMessage> read(const std::string& text) {
     must(!message.error().text.empty(), "an error has a sentence");
     return std::nullopt;
   }
-  const std::string again = encode(*message);
-  auto reread = decode(again);
-  must(reread && reread->index() == message->index() && encode(*reread) == again, "a message can be said again");
+  can_be_read(*message);
   return *std::move(message);
 }
 
@@ -79,7 +85,7 @@ class Conversation {
   PmixMessage answered(int node, int64_t id, bool last = true) {
     const auto open = open_.find(id);
     must(open != open_.end() && open->second.node == node, "only what was asked is answered, once, to who asked");
-    PmixMessage question = open->second.message;
+    PmixMessage question = last ? std::move(open->second.message) : open->second.message;
     must((std::holds_alternative<Kinds>(question) || ...), "an answer is of its question's kind");
     if (last) open_.erase(open);
     return question;
@@ -88,7 +94,7 @@ class Conversation {
   void answers(const Exchange::Answers& all, const PmixMessage* said, int from) {
     for (const auto& [node, message] : all) {
       must(node >= 0 && node < kNodes, "an answer goes to a node of the job");
-      must(static_cast<bool>(decode(encode(message))), "an answer can be read");
+      can_be_read(message);
       if (const auto* part = std::get_if<FencePart>(&message)) {
         answered<Fence>(node, part->id, false);
       } else if (const auto* done = std::get_if<Done>(&message)) {
@@ -177,25 +183,21 @@ class Conversation {
   std::set<int> failed_;
 };
 
-int small(const json& step, const char* name) {
-  const auto found = step.find(name);
-  return found != step.end() && found->is_number_integer() ? static_cast<int>(found->get<int64_t>() & 7) : 0;
-}
-
 }  // namespace
 
 void pmix(const uint8_t* data, size_t size) {
-  const std::string text(reinterpret_cast<const char*>(data), size);
-  read(text);
-  const json input = json::parse(text, nullptr, false);
-  if (!input.is_object() || !input.contains("say") || !input["say"].is_array()) return;
   Conversation conversation;
-  for (const json& step : input["say"]) {
-    if (!step.is_object()) continue;
-    if (step.contains("gone")) {
-      conversation.gone(small(step, "gone"), step.contains("failed") && step["failed"] == true);
-    } else if (auto message = read(step.dump(-1, ' ', false, json::error_handler_t::replace))) {
-      conversation.say(small(step, "node") % kNodes, *std::move(message));
+  const uint8_t* const end = data + size;
+  int lines = 0;
+  for (const uint8_t* at = data; at < end && lines < kMaxLines; ++lines) {
+    const uint8_t* const line_end = std::find(at, end, uint8_t{'\n'});
+    const std::string line(at, line_end);
+    at = line_end + (line_end < end ? 1 : 0);
+    if (line.empty()) continue;
+    if (line[0] == 'f' || line[0] == 'e') {
+      conversation.gone(line.size() > 1 ? line[1] & 7 : 0, line[0] == 'f');
+    } else if (auto message = read(line.substr(1))) {
+      conversation.say(static_cast<uint8_t>(line[0]) % kNodes, *std::move(message));
     }
   }
   conversation.nobody_waits();

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <string>
+#include <unordered_set>
 
 namespace dl::ckpt::fuzz {
 
@@ -24,12 +26,36 @@ void pmix(const uint8_t* data, size_t size);
 void sacct(const uint8_t* data, size_t size);
 void tcp_store(const uint8_t* data, size_t size);
 
+// The promises that were tried, for the replay; nullptr: nobody wants to know.
+inline std::set<std::string>* tried_promises = nullptr;
+
 // Aborts if the promise does not hold, after printing it.
 inline void must(bool holds, const char* promise) {
+  if (tried_promises != nullptr) tried_promises->insert(promise);
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", promise);
   std::abort();
 }
+
+// Whether a text is given for the first time, as far as is remembered. What follows from a text alone need not be tried
+// for it again.
+class FirstTime {
+ public:
+  bool operator()(const std::string& text) {
+    constexpr size_t kMaxBytes = size_t{16} << 20;
+    if (bytes_ > kMaxBytes) {
+      texts_.clear();
+      bytes_ = 0;
+    }
+    const bool first = texts_.insert(text).second;
+    if (first) bytes_ += text.size();
+    return first;
+  }
+
+ private:
+  std::unordered_set<std::string> texts_;
+  size_t bytes_ = 0;
+};
 
 // Takes the input apart into numbers and texts; at its end it gives zeros.
 class Bytes {

@@ -89,7 +89,7 @@ int main() {
     }
     for (const std::string& promise : wanted)
       std::printf("# no input of %s tries '%s'\n", target.name, promise.c_str());
-    std::printf("%sok %d - %s: %zu inputs of the corpus try every promise\n",
+    std::printf("%sok %d - %s: %zu inputs of the corpus, which try every promise\n",
                 inputs.empty() || !wanted.empty() ? "not " : "", ++number, target.name, inputs.size());
   }
   return 0;

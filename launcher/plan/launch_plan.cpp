@@ -326,6 +326,9 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   DL_TRY_ASSIGN(const Capacity capacity,
                 find_capacity(input.allocation, plan.asked, plan.gpus_per_learner, plan.servers));
   const std::vector<int> count = place(input, capacity, *policy, &plan);
+  // A single learner meets only processes that it starts itself. They choose an address of their own, where they would
+  // wait for a store that dlrun does not host.
+  if (plan.world_size() == 1) plan.launcher_store = false;
   plan.overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
   DL_TRY(check_servers(plan));
   DL_TRY(choose_batch(input.request, &plan));

@@ -134,6 +134,16 @@ TEST(LaunchPlan, ElasticTakesWhatTheAllocationHolds) {
   EXPECT_EQ(error_of(in), std::string("needs 5 learners x 1 GPU but the allocation has 4 GPUs on 2 nodes") + kAllowed);
 }
 
+TEST(LaunchPlan, ASingleLearnerHostsItsOwnStore) {
+  PlanInput in = input(1, 2, {{"n1", 2, 4, 2}});
+  EXPECT_FALSE(make_plan(in)->launcher_store);
+  in.request.gpus = GpuRequest{"", 1};
+  in.request.learners = LearnerRange{1, 2};
+  EXPECT_TRUE(make_plan(in)->launcher_store);
+  in.allocation.nodes = {{"n1", 1, 4, 1}};
+  EXPECT_FALSE(make_plan(in)->launcher_store);
+}
+
 TEST(LaunchPlan, WithoutALostNode) {
   PlanInput spare = input(2, 0, {{"n1", 1, 1, 0}, {"n2", 1, 1, 0}, {"n3", 1, 1, 0}});
   auto plan = make_plan(spare);

@@ -28,6 +28,52 @@ class Lightning(support.Case):
             self.assertEqual(with_files("srun python go.py\n", GPUS, go_py=program).learners, "1", program)
 
 
+    def test_processes_that_it_starts_without_srun_are_learners(self):
+        for program in (self.PROGRAM, self.PROGRAM.replace("devices=4", "devices=-1"), self.PROGRAM.replace("devices=4", "devices='auto'"),
+                        self.PROGRAM.replace("devices=4", "devices=torch.cuda.device_count()"), self.PROGRAM.replace("devices=4", "strategy='ddp'")):
+            result = with_files("python go.py\n", GPUS + "#SBATCH --cpus-per-task=16\n", go_py=program)
+            self.assertEqual((result.learners, result.gpus, body_of(result)), ("4", 1, "dlrun -- python go.py\n"), program)
+            self.assertIn("#SBATCH --cpus-per-task=4", lines_of(result))
+        for program in (self.PROGRAM.replace("devices=4", "devices=1"), self.PROGRAM.replace("devices=4", "devices=-1, strategy='dp'")):
+            self.assertEqual(with_files("python go.py\n", GPUS, go_py=program).learners, "1", program)
+
+
+class OneProcess(support.Case):
+    """A program that is started once, and finds no rank where no launcher gives it one."""
+    HIDDEN = "-u RANK -u WORLD_SIZE -u LOCAL_RANK -u MASTER_ADDR -u MASTER_PORT -u TORCHELASTIC_USE_AGENT_STORE -u TORCHELASTIC_RUN_ID "
+    TRAINER = "from transformers import Trainer, TrainingArguments\n"
+
+    def hidden(self, result):
+        return self.HIDDEN in result.script
+
+    def test_one_that_uses_all_gpus_where_it_finds_no_rank_finds_none(self):
+        for program in (self.TRAINER, "import torch\nfrom ultralytics import YOLO\n", "import torch\nx = os.environ.get('LOCAL_RANK', -1)\n"):
+            for launch in ("", "srun "):
+                result = with_files(f"{launch}python train.py --x 1\n", GPUS, train_py=program)
+                self.assertEqual((result.learners, result.gpus, body_of(result)), ("1", 4, f"dlrun -- env {self.HIDDEN}python train.py --x 1\n"))
+                self.assertIn("finds no rank", str(result.notes))
+        self.assertTrue(self.hidden(with_files("python train.py\n", GPUS, train_py="import torch\nimport ours\n", ours_py=self.TRAINER)))
+        # One that is not here, but is told what is told to a Trainer.
+        self.assertTrue(self.hidden(of("srun python run_it.py --per_device_train_batch_size 3\n", GPUS)))
+
+    def test_others_find_it(self):
+        one = GPUS.replace("gpu:4", "gpu:1")
+        for launch, head, program in (("python train.py", GPUS, "import torch\n"), ("python train.py", one, self.TRAINER), ("srun -n 4 python train.py", GPUS, self.TRAINER),
+                                      ("torchrun --nproc_per_node=4 train.py", GPUS, self.TRAINER), ("torchrun --nproc_per_node=1 train.py", GPUS, self.TRAINER),
+                                      ("python train.py", GPUS, "import lightning as L\nL.Trainer(devices=1)\nos.environ['RANK']\n")):
+            self.assertFalse(self.hidden(with_files(launch + "\n", head, train_py=program)), launch + program)
+
+    def test_what_the_script_itself_tells_it_stays(self):
+        body = "export WORLD_SIZE=4\nexport MASTER_PORT=29501\npython train.py\n"
+        hidden = self.HIDDEN.replace("-u WORLD_SIZE ", "").replace("-u MASTER_PORT ", "")
+        self.assertEqual(body_of(with_files(body, GPUS, train_py="import torch\nn = int(os.environ['WORLD_SIZE'])\n")), body.replace("python", f"dlrun -- env {hidden}WORLD_SIZE=$WORLD_SIZE python"))
+
+    def test_tasks_that_share_one_gpu_start_no_others(self):
+        head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=8\n#SBATCH --gres=gpu:{}\n"
+        self.assertEqual(of("python train.py\n", head.format(1)).notes, [])
+        self.assertIn("asks for 8 tasks", str(of("python train.py\n", head.format(8)).notes))
+
+
 class Arguments(support.Case):
     """A number that the script's arguments may change is taken where the job runs."""
 
@@ -106,6 +152,26 @@ class Plain(support.Case):
             self.assertEqual(body_of(of(f"SCRIPT={held}\nfor i in 1 2; do\n  python -u {word} --n $i\ndone\n", NODE)),
                              f"SCRIPT={held}\nfor i in 1 2; do\n  dlrun -- python -u {word} --n $i\ndone\n")
         self.assertEqual(of('SCRIPT="train.txt"\npython $SCRIPT\n', NODE).launches, 0)
+
+    def test_a_command_that_is_put_together(self):
+        body = 'CMD="python $ROOT/go.py"\nCMD="$CMD --c ${C}"\n' + "".join(f'if [ -n "$X{i}" ]; then\n  CMD="${{CMD}} --x{i} $X{i}"\nfi\n' for i in range(8))
+        self.assertEqual(body_of(of(body + "$CMD\n", NODE)), body + "dlrun -- $CMD\n")
+        body = 'CMD=(python go.py)\nCMD=("${CMD[@]}" --c $C)\n'
+        self.assertEqual(body_of(of(body + '"${CMD[@]}"\n', NODE)), body + 'dlrun -- "${CMD[@]}"\n')
+        body = 'CMD="{}"\nCMD="$CMD go.py --c $C"\n{}$CMD\n'
+        result = of(body.format("torchrun --nproc_per_node=2", ""), NODE)
+        self.assertEqual((result.learners, body_of(result)), ("2", body.format("python3", "dlrun -- ")))
+
+    def test_a_value_that_is_put_together_is_no_number(self):
+        for body, many in (("A=(0)\nA=(\"${A[@]}\" 1)\n", "${#A[@]}"), ("A=(0)\nA+=(1)\n", "${#A[@]}"), ("N=\"$X\"\nN=\"$N 2\"\n", "$N")):
+            result = of(body + f"torchrun --nproc_per_node={many} t.py\n", NODE)
+            self.assertIn(f"--learners {many} ", body_of(result), body)
+
+    def test_an_old_horovod_knows_only_mpi(self):
+        for version, framework in (("0.16.2-GPU-Python-3.6.8", "mpi"), ("0.17", "mpi"), ("0.18.1", "horovod"), ("0.28.1", "horovod")):
+            for launch in ("srun -n 2 python go.py", "mpirun -np 2 python go_horovod.py"):
+                result = of(f"module load Horovod/{version}\n{launch}\n", NODE)
+                self.assertEqual((result.framework, "MPI" in str(result.notes)), (framework, framework == "mpi"), version)
 
 
 if __name__ == "__main__":

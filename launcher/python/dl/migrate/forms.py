@@ -9,6 +9,7 @@ from .counts import NODES, Count, Found
 from .kept import Kept
 from .launchers import LAUNCHERS
 from .nodes import Loop
+from .rendezvous import MEETING
 
 # The head of a loop over the numbers of the nodes; not one over their names, or from 1 on.
 COUNTS_FROM_0 = re.compile(r"for\s+(\w+)\s+in\s+(?:\"?\$\{!|[\"\'`]?(?:\$\()?\s*seq\s+0\s|\{0\.\.|0\s)|for\s*\(\(\s*(\w+)\s*=\s*0\b")
@@ -22,6 +23,12 @@ DEEPY = ("-c 'import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv
          "w = NeoXArgs.consume_deepy_args().get_deepspeed_main_args(); sys.argv = w[next(i for i, a in enumerate(w) if a.endswith(\".py\")):]; "
          "runpy.run_path(sys.argv[0], run_name=\"__main__\")' ")
 
+# A program that starts processes, or uses all GPUs, only where it finds no rank.
+BY_ITSELF = re.compile(r"\bTrainingArguments\b|^[ \t]*(?:import|from)[ \t]+(?:trl|ultralytics)\b|"
+                       r"\b(?:environ|getenv)\b[^\n]{0,20}['\"](?:LOCAL_RANK|RANK|WORLD_SIZE)['\"]", re.M)
+TOLD_TO_TRAINER = re.compile(r"--per_device_(?:train|eval)_batch_size\b")
+LIGHTNING = re.compile(r"^[ \t]*(import|from)[ \t]+(pytorch_lightning|lightning)\b", re.M)
+OF_TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 TRAINER = re.compile(r"\bTrainer\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?|serve[-_]\w+(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
 
@@ -29,6 +36,7 @@ GPU_SERVERS = r"\b(vllm(?![\w.]*/)|sglang|lmdeploy|tritonserver|text-generation-
 
 
 class Forms(Kept):
+    each: Optional[int] = None  # the GPUs of a learner
     any_document = False  # nothing else starts a training: a program in a here document may be it, whatever it does
 
     def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:
@@ -240,28 +248,55 @@ class Forms(Kept):
     # ---- Lightning
 
     def of_lightning(self, item: Found) -> Found:
-        """srun python with one task for each node, where Lightning itself would start a process for each GPU: dlrun starts them, since in
-        a learner Lightning starts none."""
+        """srun python with one task for each node, or python alone, where Lightning itself would start a process for each GPU: dlrun starts
+        them, since in a learner Lightning starts none."""
         launch, gpus = item.launch, self.asked.gpus or 0
-        if launch.launchers != ["srun"] or item.inner or not launches.PYTHON.fullmatch(launch.program) or item.many.least != item.many.most or \
+        if launch.launchers not in (["srun"], []) or item.inner or not launches.PYTHON.fullmatch(launch.program) or item.many.least != item.many.most or \
                 item.many.most != (self.asked.nodes or 1) or gpus <= item.many.most or gpus % item.many.most:
             return item
-        words = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.cursor.seen + launch.stack for word in holder.words]
-        modules = [name.replace(".", "/") + ".py" for option, name in zip(words, map(launch.cursor.held, words[1:])) if option == "-m"]
-        program = next((value for value in modules + [launch.cursor.held(word) for word in words] if value.endswith(".py")), "")
+        program, words = self.told_to_program(launch)
         content = self.content_of(program) or ""
-        told = " ".join([launch.cursor.held(word) for word in words] + [content])
+        told = " ".join(words + [content])
         # Without a strategy, a trainer of several devices takes ddp.
         trainer = TRAINER.search(re.sub(r"#[^\n]*", "", content))
         devices = max([int(number) for number in re.findall(r"\b(?:devices|gpus)\s*=\s*(\d+)\b", trainer.group(0))], default=0) if trainer else 0
+        if trainer and re.search(r"\b(?:devices|gpus)\s*=\s*(?:[\"']?(?:-1|auto)\b|torch\.cuda\.device_count\(\))", trainer.group(0)):
+            devices = gpus // (item.many.most or 1)
         by_itself = trainer is not None and 1 < devices <= gpus // (item.many.most or 1) and not re.search(r"\b(strategy|distributed_backend)\s*=|\*\*|accelerator\s*=\s*[\"'](?!gpu|cuda|auto)", trainer.group(0))
-        if not re.search(r"^[ \t]*(import|from)[ \t]+(pytorch_lightning|lightning)\b", content, re.M) or \
-                not by_itself and not re.search(r"\b(ddp|fsdp|deepspeed)", told, re.I) or re.search(r"\b(devices|gpus)[= ]+[\"']?1\b", told):
+        if not LIGHTNING.search(content) or not by_itself and not re.search(r"\b(ddp|fsdp|deepspeed)", told, re.I) or re.search(r"\b(devices|gpus)[= ]+[\"']?1\b", told):
             return item
         self.lightning = True
         gpus = devices * (item.many.most or 1) if by_itself else gpus
         self.note(item.at, f"Lightning starts the processes of a node's GPUs itself here; now dlrun starts {gpus} learners, one for each GPU")
         return item._replace(many=Count(gpus, gpus))
+
+    def told_to_program(self, launch: launches.Launch) -> Tuple[str, List[str]]:
+        """The Python program of a launch, or the file of its module, and the words of the command with the values of its variables."""
+        words = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.cursor.seen + launch.stack for word in holder.words]
+        held = [launch.cursor.held(word) for word in words]
+        modules = [name.replace(".", "/") + ".py" for option, name in zip(words, held[1:]) if option == "-m"]
+        return next((value for value in modules + held if value.endswith(".py")), ""), held
+
+    # ---- one process
+
+    def own_ranks(self, item: Found) -> str:
+        """Words that hide the rank which dlrun gives a single process with several GPUs from a program that would then start no processes,
+        or use one GPU only: no launcher gave it one."""
+        launch = item.launch
+        each = self.asked.gpus if self.gpus_of_one_process(item) else self.each
+        if launch.launchers not in (["srun"], []) or item.inner or launch.inner or item.many != Count(1, 1) or (each or 1) < 2 or self.script_of(item):
+            return ""
+        program, told = self.told_to_program(launch)
+        content = self.content_of(program)
+        texts = [content] + self.beside(program, content) if content is not None else []
+        by_itself = any(BY_ITSELF.search(text) for text in texts) if texts else any(TOLD_TO_TRAINER.match(word) for word in told)
+        if not by_itself or LIGHTNING.search(content or ""):
+            return ""
+        self.own_meeting = True
+        kept = [name for name in OF_TORCH if self.values.last(name, item.at) is not None and self.is_exported(name)]
+        self.note(item.at, "this starts one process with several GPUs, of which its program uses all only where it finds no rank: what dlrun sets is hidden from it (env -u)")
+        hidden = [f"-u {name} " for name in OF_TORCH + ("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID") if name not in kept]
+        return "env " + "".join(hidden) + "".join(f"{name}=${name} " for name in kept if name not in MEETING)
 
     # ---- GPUs
 

@@ -19,3 +19,9 @@ def in_words(text: str) -> str:
 def imported(program: str) -> str:
     """The framework that a program of Python's imports."""
     return next((name for name, modules in MODULES if re.search(r"^[ \t]*(import|from)[ \t]+(" + modules + r")\b", program, re.M)), "")
+
+
+def old_horovod(text: str) -> str:
+    """The version of Horovod of which a script speaks, if it is one from before 0.18, which knows only MPI; else empty."""
+    named = re.search(r"^[^#\n]*\bhorovod(?:==?|[/@-])v?(0\.(\d+)[\w.]*)", text, re.I | re.M)
+    return named.group(1) if named and int(named.group(2)) < 18 else ""

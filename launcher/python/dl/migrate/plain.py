@@ -149,8 +149,10 @@ class Plain(Forms):
     def with_value_of(self, word: str) -> List[str]:
         """The words of a word's value, if it is a variable of the script; else the word itself."""
         name = re.fullmatch(r"\"?\$\{?(\w+)(\[@\])?\}?\"?", word)
-        held = [self.text[one.value[0]:one.value[1]] for one in self.assigned if name and one.name == name.group(1)]
-        return shell.unquoted(held[-1]).strip("()").split() if held else [shell.unquoted(word)]
+        items = [one for one in self.assigned if name and one.name == name.group(1)]
+        first = max((i for i, one in enumerate(items) if not one.appends), default=0)
+        held = " ".join(self.text[one.value[0]:one.value[1]] for one in items[first:])
+        return shell.unquoted(held).strip("()").split() if items else [shell.unquoted(word)]
 
     def program_of(self, item: Found) -> str:
         return "".join(self.words_behind(item)[:1])

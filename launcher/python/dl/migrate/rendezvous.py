@@ -53,6 +53,7 @@ class Meeting(Counts):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.edits: Dict[Tuple[int, int], str] = {}
+        self.own_meeting = False      # a process that finds no rank may need the address that the script sets
         self.own_port = False         # rank 0 hosts the store at the port that the script chooses
         self.whole: Set[int] = set()  # offsets of the launches that replace several parts
 
@@ -266,7 +267,7 @@ class Meeting(Counts):
 
     def drop_rendezvous(self, found: List[Found]) -> None:
         """Removes lines that only tell programs of the old launcher where to meet."""
-        if self.meets_by_itself(found):
+        if self.own_meeting or self.meets_by_itself(found):
             return
         for item in self.assigned:
             if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start) or self.own_port and item.name == "MASTER_PORT":

@@ -5,7 +5,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from . import called as calls, directives, launch as launches, shell, wrap
 from .counts import Count, Found, Note
-from .frameworks import imported, in_words
+from .frameworks import imported, in_words, old_horovod
 from .launchers import LAUNCHERS, RENDEZVOUS
 from .plain import Plain
 from .rendezvous import set_in
@@ -138,7 +138,7 @@ class _Migration(Plain):
         if not found:
             found = [self.of_other_launchers(item) for item in self.plain_python()]
             self.one_process = found[0].at if found and found[0].many == Count(1, 1) else None
-            if found and found[0].many == Count(1, 1) and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1):
+            if found and found[0].many == Count(1, 1) and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1 and self.asked.gpus != 1):
                 what = f"{self.asked.nodes} nodes" if (self.asked.nodes or 1) > 1 else f"{self.asked.per_node} tasks"
                 self.note(found[0].at, f"this starts one process, but the job asks for {what}: if it starts the others itself, have it start none (or leave it out) and put "
                           "the training behind dlrun -- with --dl-learners=N; else ask for one node")
@@ -168,7 +168,7 @@ class _Migration(Plain):
                                                                       item.inner and item.launch.launchers[:1] == ["srun"] for item in found)
         if learners.most is None:
             return self.told_by_the_job(found, learners)
-        gpus = self.gpus_of(found, learners)
+        gpus = self.each = self.gpus_of(found, learners)
         framework = self.framework_of(found, learners)
         for item in found:
             self.rewrite(item, learners)
@@ -306,6 +306,13 @@ class _Migration(Plain):
         return imported(content) or next((name for name in (imported(text) for text in self.beside(program, content)) if name), "")
 
     def framework_of(self, found: List[Found], learners: Count) -> str:
+        name = self.framework_named(found, learners)
+        version = old_horovod(self.text) if name == "horovod" else ""
+        if version:
+            self.note(0, f"Horovod {version} knows only MPI, so its learners are started as programs of MPI (--dl-framework=mpi)")
+        return "mpi" if version else name
+
+    def framework_named(self, found: List[Found], learners: Count) -> str:
         every = [one.launch for item in found for one in [item] + item.inner]
         said = [LAUNCHERS[name].framework for launch in every for name in launch.launchers if LAUNCHERS[name].framework]
         said = [name for name in said if name != "mpi"] or said
@@ -423,7 +430,7 @@ class _Migration(Plain):
         words += self.image_words(item)
         words += "-- "
         kept = self.kept_for_script(item)
-        own = self.in_folder_of_image(item) + item.launch.of_node + self.own_gpu(item)
+        own = self.in_folder_of_image(item) + item.launch.of_node + self.own_gpu(item) + self.own_ranks(item)
         settings = next((one.launch.settings for one in [item] + item.inner if one.launch.settings), "")
         if settings:
             kept.append("$(dlctl migrate --variables-of " + (settings if settings[0] in "\"'" else f'"{settings}"') + ")")

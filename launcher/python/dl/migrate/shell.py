@@ -239,7 +239,7 @@ class Assignment(NamedTuple):
     value: Tuple[int, int]
     alone: bool       # the command assigns only this name
     array: bool
-    appends: bool = False  # NAME+=value
+    appends: bool = False  # NAME+=value, or NAME="$NAME value"
 
 
 def assignments(text: str, found: List[Command]) -> List[Assignment]:
@@ -271,7 +271,10 @@ def assignments(text: str, found: List[Command]) -> List[Assignment]:
                 start, end = start + 1, end - 1
             elif inside(text, Word(start, end)):
                 start, end = start + 1, end - 1
-            result.append(Assignment(match.group(1), words[0].start, words[-1].end, (start, end), len(words) - first == 1, array, "+=" in match.group(0)))
+            # NAME="$NAME more" and NAME=("${NAME[@]}" more)
+            former = re.compile(r"\s*\"?\$\{?" + match.group(1) + r"(?:\[[@*]\])?\}?\"?(?=\s)").match(text, start, end)
+            start = former.end() if former else start
+            result.append(Assignment(match.group(1), words[0].start, words[-1].end, (start, end), len(words) - first == 1, array, "+=" in match.group(0) or former is not None))
     return result
 
 

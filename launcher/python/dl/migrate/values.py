@@ -42,8 +42,9 @@ class Values:
         return next((item for item in beside if re.search(r"\$\{?#?SLURM_", self._text[item.value[0]:item.value[1]])), found[-1])
 
     def raw(self, name: str, before: int) -> Optional[str]:
+        """The text of its value. None if the script does not give it, or puts it together."""
         item = self.last(name, before)
-        return self._text[item.value[0]:item.value[1]] if item else None
+        return self._text[item.value[0]:item.value[1]] if item and not item.appends else None
 
     def reads(self, raw: str, before: int, pattern: str, depth: int = 0) -> bool:
         """Whether the pattern occurs in the word, or in the values of the variables from which the word is made."""
@@ -53,7 +54,8 @@ class Values:
             return False
         for name in set(re.findall(r"\$\{?[#!]?(\w+)", raw)) | (set(re.findall(r"\b[A-Za-z_]\w*", raw)) if "((" in raw or re.match(r"\$\(?\s*expr|\$\[", raw) else set()):
             item = self.last(name, before)
-            if item is not None and self.reads(self._text[item.value[0]:item.value[1]], item.start, pattern, depth + 1):
+            if item is not None and (self.reads(self._text[item.value[0]:item.value[1]], item.start, pattern, depth + 1) or
+                                     item.appends and self.reads("$" + name, item.start, pattern, depth + 1)):
                 return True
         return False
 
@@ -93,7 +95,7 @@ class Values:
 
     def _variable(self, name: str, before: int, depth: int) -> Optional[int]:
         item = self.last(name, before)
-        if item is not None and self._may_be_told(item, before):
+        if item is not None and (item.appends or self._may_be_told(item, before)):
             return None
         if item is not None:
             # In X=${X:-4}, the inner X is the variable's former value.
@@ -120,7 +122,7 @@ class Values:
             return self._known["SLURM_NNODES"]
         if re.search(GPUS, value):
             return self._known["gpus"]
-        return len(words_of(value, 0, len(value))) if item is not None and item.array and not re.search(r"[$`*?{]", value) else None
+        return len(words_of(value, 0, len(value))) if item is not None and item.array and not item.appends and not re.search(r"[$`*?{]", value) else None
 
     def _command(self, command: str, before: int, depth: int) -> Optional[int]:
         if re.match(r"expr\s", command):

@@ -74,10 +74,6 @@ for room in launcher common launcher/bind launcher/supervise launcher/collective
   findings=
   check "$room has a README" "$([ -s "$room/README.md" ] || echo "$room/README.md is missing or empty")"
 done
-check "the README of launcher/supervise names each of its files" "$(project_files | grep -E '^launcher/supervise/.*\.(h|cpp|md)$' | while read -r file; do
-  name=${file##*/}
-  grep -qE "\`(${name//./\\.}|${name%.*})\`" launcher/supervise/README.md || [ "$name" = README.md ] || echo "$file"
-done)"
 # lines_of README: those that count for its limit. Rows of the tables of regress and faults do not, since each fault has one; of bench
 # the longest part counts, since each bench has one. README.md itself: tests/cli/readme.bats.
 lines_of() {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/contract/exit_codes.h"
+#include "launcher/record/run_memory.h"
 #include "launcher/supervise/succession.h"
 
 namespace dl::supervise {
@@ -94,9 +95,12 @@ Decided EndJudge::decided() const {
 }
 
 // Some builds of PyTorch (Debian 13's, for one) have no libuv. Their learners fail right after their start, so the
-// attempt begins anew with another store, and no restart is counted.
+// attempt begins anew with another store, and no restart is counted. A single learner hosts the store itself, but with
+// libuv until then.
 bool EndJudge::needs_other_store(const FailureClass& its) const {
-  return its.name == kNoLibuv && from_.nodes->plan().launcher_store;
+  const plan::LaunchPlan& plan = from_.nodes->plan();
+  const bool single = plan.world_size() == 1 && from_.nodes->store_host() != record::kStoreWithoutLibuv;
+  return its.name == kNoLibuv && (plan.launcher_store || single);
 }
 
 Decided EndJudge::end(int64_t now_ms, int64_t now_unix_ms) {

@@ -126,6 +126,26 @@ TEST_F(EndJudgeTest, WhatLostAgentsLeftIsSwept) {
   EXPECT_TRUE(judge_->over().by_kill);
 }
 
+TEST_F(EndJudgeTest, WithoutLibuvAnAttemptBeginsAnewOnceIfDlrunOrASingleLearnerHostsTheStore) {
+  for (const int learners : {1, 2})
+    for (const bool launcher_store : {false, true}) {
+      plan_ = plan_of(learners);
+      plan_.launcher_store = launcher_store;
+      begin();
+      Failure failure;
+      failure.kind = Failure::Kind::kExit;
+      failure.exit = 1;
+      failure.exception = "RuntimeError: use_libuv was requested but PyTorch was build without libuv support";
+      for (int rank = 0; rank < learners; ++rank) {
+        attempt_.fail(rank, failure, kNow - 1000);
+        attempt_.end(rank);
+      }
+      EXPECT_EQ(end().again, launcher_store || learners == 1);
+      nodes_->use_store_without_libuv();
+      EXPECT_FALSE(end().again);
+    }
+}
+
 TEST_F(EndJudgeTest, NodesAreCheckedOnlyBeforeARestartThatOneOfThemMayHaveCaused) {
   for (const bool wanted : {false, true})
     for (const bool by_node : {false, true}) {

@@ -301,6 +301,19 @@ END
   assert_contains "$output" "the program munged .* is missing; on Debian the package munge has it"
 }
 
+@test "settings that another user has linked to a file of root's are not read" {
+  local folder=$DL_SANDBOX_DIR-theirs
+  mkdir "$folder"
+  echo "touch $PWD/read" >code
+  ln -s "$PWD/code" "$folder/settings"
+  chown -h 65534 "$folder/settings"
+  run dl_sandbox --dir "$folder" status
+  rm -r "$folder"
+  [ "$status" -ne 0 ]
+  assert_contains "$output" 'settings belongs to user 65534, not to root'
+  [ ! -e read ]
+}
+
 @test "with slurmdbd: accounts, shares, QOS; the guaranteed tier preempts the borrowing one; sacct remembers" {
   for program in slurmdbd mariadbd; do
     PATH=$PATH:/usr/sbin command -v $program >/dev/null || skip "needs $program"

@@ -47,7 +47,8 @@ save_settings() {
 load_settings() {
   local owner dir=$SB_DIR
   [[ -r $SB_DIR/settings ]] || return 1
-  if [[ -O $SB_DIR/settings ]]; then owner=$EUID; else owner=$(stat -c %u "$SB_DIR/settings") || return 1; fi
+  # stat speaks of a link itself, which is whose it is, not of what it leads to.
+  if [[ -O $SB_DIR/settings && ! -L $SB_DIR/settings ]]; then owner=$EUID; else owner=$(stat -c %u "$SB_DIR/settings") || return 1; fi
   [[ $owner == 0 || $owner == "$EUID" ]] || die "$SB_DIR/settings belongs to user $owner, not to root: not a sandbox of this machine's root"
   # shellcheck source=/dev/null
   . "$SB_DIR/settings"

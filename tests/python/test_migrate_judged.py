@@ -67,6 +67,9 @@ class OneProcess(support.Case):
         body = "export WORLD_SIZE=4\nexport MASTER_PORT=29501\npython train.py\n"
         hidden = self.HIDDEN.replace("-u WORLD_SIZE ", "").replace("-u MASTER_PORT ", "")
         self.assertEqual(body_of(with_files(body, GPUS, train_py="import torch\nn = int(os.environ['WORLD_SIZE'])\n")), body.replace("python", f"dlrun -- env {hidden}WORLD_SIZE=$WORLD_SIZE python"))
+        told = "RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=29501 "
+        result = with_files(told + "python train.py\n", GPUS, train_py="import torch\nn = int(os.environ['RANK'])\n")
+        self.assertEqual(body_of(result), told + "dlrun -- env -u LOCAL_RANK -u TORCHELASTIC_USE_AGENT_STORE -u TORCHELASTIC_RUN_ID RANK=0 WORLD_SIZE=1 python train.py\n")
 
     def test_tasks_that_share_one_gpu_start_no_others(self):
         head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=8\n#SBATCH --gres=gpu:{}\n"

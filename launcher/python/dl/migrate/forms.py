@@ -293,10 +293,12 @@ class Forms(Kept):
         if not by_itself or LIGHTNING.search(content or ""):
             return ""
         self.own_meeting = True
-        kept = [name for name in OF_TORCH if self.values.last(name, item.at) is not None and self.is_exported(name)]
+        in_front = [re.match(r"(\w+)=(.*)", self.text[word.start:word.end], re.S) for word in launch.cursor.top.words if word.start < launch.first]
+        kept = {name: f"${name}" for name in OF_TORCH if self.values.last(name, item.at) is not None and self.is_exported(name)}
+        kept.update({match.group(1): match.group(2) for match in in_front if match and match.group(1) in OF_TORCH})
         self.note(item.at, "this starts one process with several GPUs, of which its program uses all only where it finds no rank: what dlrun sets is hidden from it (env -u)")
         hidden = [f"-u {name} " for name in OF_TORCH + ("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID") if name not in kept]
-        return "env " + "".join(hidden) + "".join(f"{name}=${name} " for name in kept if name not in MEETING)
+        return "env " + "".join(hidden) + "".join(f"{name}={value} " for name, value in kept.items() if name not in MEETING)
 
     # ---- GPUs
 

@@ -106,8 +106,8 @@ job_field() {
 job_state() { on_login squeue -h -t all -j "$1" -o %T 2>/dev/null | head -n 1; }
 node_state() { on_login sinfo -h -N -n "$1" -o %T | head -n 1; }
 
-# wait_for SECONDS WHAT COMMAND…: polls until the command succeeds, after two seconds less often, since most commands ask Slurm: that of
-# several clusters that wait at once takes as much CPU as what they wait for. DL_TEST_PATIENCE times as long where run-tests has set it, since
+# wait_for SECONDS WHAT COMMAND…: polls until the command succeeds, after two seconds less often: most commands ask Slurm, and where several
+# clusters wait at once, their questions take as much CPU as what they wait for. DL_TEST_PATIENCE times as long where run-tests has set it, since
 # there several clusters and everything else share the machine; a test that failed there is judged once more, alone, without it.
 wait_for() {
   local limit=$(($1 * ${DL_TEST_PATIENCE:-1})) what=$2 waits_since=$SECONDS between=0.1 end

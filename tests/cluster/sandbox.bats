@@ -139,7 +139,7 @@ setting() { (. "$1/settings" && echo "${!2}"); }
 
 @test "slurmd killed and started again: its running job goes on" {
   job=$(submit -w n3 --wrap 'echo begin; sleep 4; echo end')
-  wait_file "slurm-$job.out" begin 20 # RUNNING is it before that, while its prolog runs
+  wait_file "slurm-$job.out" begin 20 # it is RUNNING before that, while its prolog runs
   dl_sandbox daemon kill slurmd@n3
   sleep 1 # for so long it is away
   dl_sandbox daemon start slurmd@n3

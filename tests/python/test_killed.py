@@ -9,7 +9,7 @@ import support
 
 support.use_frameworks()
 os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1", WANDB_DISABLED="true")  # before Transformers is imported
-support.preload(support.TORCH, "gpt_learner.py", "fsdp_learner.py")
+support.preload(support.TORCH, "fsdp_learner.py")  # gpt_learner.py imports dlckpt before torch, so it has an interpreter of its own
 support.preload((*support.TORCH, "transformers.trainer", "lightning"), "huggingface_learner.py", "lightning_learner.py")
 
 

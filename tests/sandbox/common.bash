@@ -47,7 +47,7 @@ save_settings() {
 load_settings() {
   local owner dir=$SB_DIR
   [[ -r $SB_DIR/settings ]] || return 1
-  # stat speaks of a link itself, which is whose it is, not of what it leads to.
+  # -O follows a symbolic link; stat names the owner of the link itself, who may be another user than that of the file behind it.
   if [[ -O $SB_DIR/settings && ! -L $SB_DIR/settings ]]; then owner=$EUID; else owner=$(stat -c %u "$SB_DIR/settings") || return 1; fi
   [[ $owner == 0 || $owner == "$EUID" ]] || die "$SB_DIR/settings belongs to user $owner, not to root: not a sandbox of this machine's root"
   # shellcheck source=/dev/null

@@ -199,9 +199,11 @@ END
 
 @test "so does that of a single learner, which hosts its store itself" {
   without_libuv || skip "this PyTorch does not insist on libuv"
-  job=$(unset USE_LIBUV; train 1)
-  wait_completed "$job"
+  echo 'import torch.distributed as d; d.init_process_group("gloo"); d.barrier(); print("met", flush=True)' >meet.py
+  job=$(unset USE_LIBUV; submit --output=train.out --dl-framework=pytorch --dl-learners=1 --wrap 'exec dlrun -- /usr/bin/python3 meet.py')
+  wait_for 90 "job $job has ended" ended "$job"
   assert_contains "$(cat train.out)" "dlrun: this PyTorch has no libuv: learner 0 hosts the store"
+  assert_contains "$(cat train.out)" "^met"
 }
 
 @test "a second job on the same checkpoint directory is refused by name and trains nothing" {

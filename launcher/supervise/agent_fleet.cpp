@@ -58,6 +58,7 @@ bool AgentFleet::begin(size_t learners, bool may_stay, int64_t now_ms) {
   agents_.assign(learners, {});
   rank_of_.clear();
   broken_.clear();
+  kept_.clear();
   refused_ = 0;
   start_again_ms_ = 0;
   since_ms_ = now_ms;
@@ -100,11 +101,14 @@ bool AgentFleet::tries_again(int64_t now_ms, News* news) {
   return true;
 }
 
-// Whether srun's end means that Slurm may have refused to start the agents. It does so for a moment after a
-// reconfigure.
+// Whether srun's end means that Slurm may have refused to start the agents, as it does for a moment after a
+// reconfigure, or that srun could not start all of them. No learner has begun: for that all agents have to come first.
 bool AgentFleet::was_refused(const RunState& state) const {
-  return came_ == 0 && state.phase == Phase::kStarting && plan_.method == plan::LaunchMethod::kSrun &&
-         WIFEXITED(launcher_status_) && slurm_cli::may_be_refused(WEXITSTATUS(launcher_status_));
+  if (came_ == agents_.size() || state.phase != Phase::kStarting || plan_.method != plan::LaunchMethod::kSrun ||
+      !WIFEXITED(launcher_status_))
+    return false;
+  const int status = WEXITSTATUS(launcher_status_);
+  return slurm_cli::may_be_refused(status) || slurm_cli::may_not_have_reached(status);
 }
 
 Status AgentFleet::start(const std::string& endpoint, const std::string& secret) {
@@ -207,13 +211,23 @@ std::optional<AgentLoss> AgentFleet::judge(int rank, bool ending, int64_t now_ms
   return lose(rank, verdict, found->second.why, ending, now_ms);
 }
 
-AgentLoss AgentFleet::lose(int rank, Verdict verdict, const std::string& why, bool ending, int64_t now_ms) {
+std::optional<AgentLoss> AgentFleet::lose(int rank, Verdict verdict, const std::string& why, bool ending,
+                                          int64_t now_ms) {
   const ConnectionId id = agent(rank).connection;
   AgentLoss loss{rank, verdict, why, {}, ending};
   const bool unsure = !ending && connections_->udp(id) == Udp::kSilent;
   if (loss.takes_node() || unsure) loss.fence_until_ms = fence_until_ms(now_ms, connections_->answered_ms(id));
   let_go(rank);
-  return loss;
+  const bool starting = !ending && !woken_ && came_ < agents_.size() && plan_.method == plan::LaunchMethod::kSrun;
+  if (!starting || loss.takes_node()) return loss;
+  kept_.push_back(std::move(loss));
+  return std::nullopt;
+}
+
+std::vector<AgentLoss> AgentFleet::losses_kept(bool ending) {
+  if (!ending && came_ < agents_.size()) return {};
+  for (AgentLoss& loss : kept_) loss.asked = ending;
+  return std::exchange(kept_, {});
 }
 
 std::vector<int> AgentFleet::look_at_broken(int64_t now_ms) {

@@ -63,8 +63,8 @@ class AgentFleet {
     std::optional<Failure> give_up;  // all learners that have not ended are to be given up (Attempt::give_up())
   };
   // To be called often while an attempt is under way: whether agents do not come, or what starts them has ended. Agents
-  // that were told to begin anew have 5 s, others `patience`. Where Slurm has refused to start the agents
-  // (refused_step.h), srun is started again a while later.
+  // that were told to begin anew have 5 s, others `patience`. Where Slurm has refused to start the agents, or srun
+  // could not start all of them (refused_step.h), srun is started again a while later.
   News look(const RunState& state, int64_t now_ms);
 
   // ---- the processes that start agents (agent_launcher.h)
@@ -91,11 +91,16 @@ class AgentFleet {
 
   // ---- broken connections
   // A connection broke. Returns a loss if the agent counts as lost; nothing if it may still take the connection up
-  // again, or if its end does not matter. ending: its learner is to end anyway, so it need not be waited for.
+  // again, if its end does not matter, or if the loss is kept (losses_kept()). ending: its learner is to end anyway, so
+  // it need not be waited for.
   std::optional<AgentLoss> broken(ConnectionId id, const std::string& why, bool ending, int64_t now_ms,
                                   const Learners& learners);
   // The same question again, about an agent whose connection is still broken.
   std::optional<AgentLoss> judge(int rank, bool ending, int64_t now_ms);
+  // Agents that were killed before all had come: srun may be ending a step that it could not start on each node, and
+  // they would then be started again (look()). These losses are kept, and returned once it is known that it is not so:
+  // since all agents have come, or since nothing is started any more (ending). To be called often.
+  std::vector<AgentLoss> losses_kept(bool ending);
   // Probes all agents whose connection is broken, and returns their ranks.
   std::vector<int> look_at_broken(int64_t now_ms);
   // Probes one agent at once. False: its connection is not broken any more. Probe several times: an agent that was
@@ -126,7 +131,8 @@ class AgentFleet {
 
   Agent& agent(int rank) { return agents_[static_cast<size_t>(rank)]; }
   const Agent& agent(int rank) const { return agents_[static_cast<size_t>(rank)]; }
-  AgentLoss lose(int rank, protocol::Verdict verdict, const std::string& why, bool ending, int64_t now_ms);
+  std::optional<AgentLoss> lose(int rank, protocol::Verdict verdict, const std::string& why, bool ending,
+                                int64_t now_ms);
   bool launcher_is_gone(int64_t now_ms) const;
   bool was_refused(const RunState& state) const;
   bool tries_again(int64_t now_ms, News* news);
@@ -138,7 +144,7 @@ class AgentFleet {
   std::optional<MoreDescriptors> descriptors_;  // a raised limit of open files, except while agents are started
   int64_t launcher_gone_ms_ = 0;
   int launcher_status_ = 0;     // wait status of the process that ended last
-  int refused_ = 0;             // how often Slurm has refused to start the agents of this attempt
+  int refused_ = 0;             // how often srun has not started the agents of this attempt
   int64_t start_again_ms_ = 0;  // when they are started again after that; 0: they are not
   int64_t since_ms_ = 0;        // since when they are awaited
   size_t came_ = 0;             // how many have said hello since then
@@ -147,6 +153,7 @@ class AgentFleet {
   std::vector<Agent> agents_;  // by rank
   std::unordered_map<ConnectionId, int> rank_of_;
   std::map<int, Broken> broken_;  // by rank: the agent may still take its connection up again
+  std::vector<AgentLoss> kept_;   // losses_kept()
   int64_t last_ping_ms_ = 0, last_suspicion_ms_ = 0, last_probe_ms_ = 0;
   bool silence_open_ = false;
 };

@@ -16,6 +16,8 @@ constexpr int64_t kReadyLimitMs = 30000;  // for the servers to become ready, on
 constexpr int64_t kAbortLimitMs = 2000;   // for a learner that has called MPI_Abort to end by itself
 constexpr int kNoticeMs = 100;            // for learners to learn of a lost peer before they are asked to end
 
+constexpr char kKilled[] = "was killed";
+
 bool speaks_of_pmix(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     const std::string_view begin = std::string_view(line).substr(0, 400);
@@ -132,7 +134,7 @@ PmixServers::News PmixServers::heard(ConnectionId id, const std::string& body, c
 
 PmixServers::News PmixServers::broken(ConnectionId id, const std::string& why, const Now& now) {
   const int node = node_of_.at(id);
-  if (!connections_->has_session(id)) return lost(node, is_silence(why) ? "does not answer" : "was killed", now);
+  if (!connections_->has_session(id)) return is_silence(why) ? lost(node, "does not answer", now) : killed(node, now);
   server(node).broken = why;
   connections_->probe(id);
   return {};
@@ -142,13 +144,27 @@ void PmixServers::resumed(ConnectionId id) {
   if (const auto node = node_of_.find(id); node != node_of_.end()) server(node->second).broken.clear();
 }
 
-// A server has ended or failed; learners that use it cannot go on without it.
-PmixServers::News PmixServers::lost(int node, const std::string& why, const Now& now) {
+void PmixServers::let_go(int node) {
   Server& its = server(node);
   its.broken.clear();
   node_of_.erase(its.connection);
   if (its.connection != 0) connections_->close(its.connection);
   its.connection = 0;
+}
+
+PmixServers::News PmixServers::killed(int node, const Now& now) {
+  const bool all_came =
+      std::all_of(now.learners.begin(), now.learners.end(), [](const Learner& learner) { return learner.said_hello; });
+  if (now.phase != Phase::kStarting || all_came) return lost(node, kKilled, now);
+  let_go(node);
+  server(node).ready = false;
+  server(node).killed = true;
+  return {};
+}
+
+// A server has ended or failed; learners that use it cannot go on without it.
+PmixServers::News PmixServers::lost(int node, const std::string& why, const Now& now) {
+  let_go(node);
   const std::string text =
       fmt::format("the PMIx server (dl-pmix) on {} {}", job_.nodes[static_cast<size_t>(node)], why);
   News news;
@@ -182,7 +198,8 @@ PmixServers::News PmixServers::tick(const Now& now, bool all_agents) {
     connections_->probe(its.connection);
     const Verdict verdict = connections_->verdict(its.connection);
     if (verdict == Verdict::kWait || verdict == Verdict::kWell) continue;
-    return lost(static_cast<int>(node), verdict == Verdict::kAgentKilled ? "was killed" : "does not answer", now);
+    const int its_node = static_cast<int>(node);
+    return verdict == Verdict::kAgentKilled ? killed(its_node, now) : lost(its_node, "does not answer", now);
   }
   if (end_at_ms_ != 0 && now.ms >= end_at_ms_) {
     end_at_ms_ = 0;
@@ -190,6 +207,8 @@ PmixServers::News PmixServers::tick(const Now& now, bool all_agents) {
     return news;
   }
   if (now.phase == Phase::kStarting && all_agents && !ready()) {
+    const auto gone = std::find_if(servers_.begin(), servers_.end(), [](const Server& s) { return s.killed; });
+    if (gone != servers_.end()) return lost(static_cast<int>(gone - servers_.begin()), kKilled, now);
     if (waiting_since_ms_ == 0) waiting_since_ms_ = now.ms;
     const auto missing = std::find_if(servers_.begin(), servers_.end(), [](const Server& s) { return !s.ready; });
     if (now.ms - waiting_since_ms_ > kReadyLimitMs)

@@ -46,7 +46,9 @@ class PmixServers {
   // The server that the agent of learner `rank` started has said hello. False: no server is expected from there.
   bool greet(ConnectionId id, int rank, bool sessions);
   bool knows(ConnectionId id) const { return node_of_.count(id) > 0; }
-  // A message from a server, or what became of its connection. heard() and broken(): only if knows(id).
+  // A message from a server, or what became of its connection. heard() and broken(): only if knows(id). That one was
+  // killed before all agents had come is reported by tick(), once they have: till then srun may be ending a step that
+  // it could not start on each node, after which agents and servers are started again (AgentFleet::losses_kept()).
   News heard(ConnectionId id, const std::string& body, const Now& now);
   News broken(ConnectionId id, const std::string& why, const Now& now);
   void resumed(ConnectionId id);
@@ -71,7 +73,8 @@ class PmixServers {
   struct Server {
     ConnectionId connection = 0;  // 0: none (yet, or any more)
     bool ready = false;
-    std::string broken;  // why its connection broke, while it may come back; else empty
+    bool killed = false;  // before all agents had come
+    std::string broken;   // why its connection broke, while it may come back; else empty
     std::vector<std::map<std::string, std::string>> learners;  // environment of each of the node's
   };
   struct Abort {
@@ -84,6 +87,8 @@ class PmixServers {
 
   Server& server(int node) { return servers_[static_cast<size_t>(node)]; }
   void answer(const pmix::Exchange::Answers& answers);
+  void let_go(int node);
+  News killed(int node, const Now& now);
   News lost(int node, const std::string& why, const Now& now);
 
   Connections* connections_;

@@ -110,6 +110,8 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
 }
 
 void Supervisor::look_whether_ready() {
+  for (const AgentLoss& loss : agents_->losses_kept(state_.ending()))
+    if (!attempt_.learner(loss.rank).ended) follow(loss);
   if (state_.phase == Phase::kStarting && attempt_.all_said_hello() && pmix_->ready() && !nodes_.fenced(awake_ms()))
     handle(AgentsReady{plan().deciding()});
 }

@@ -149,6 +149,24 @@ EOF
   [ "$(jq -s 'map(.attempt // 0) | max' "dl-$job/events.jsonl")" -eq 1 ]
 }
 
+# srun has the agent on n1 killed when it does not reach n2.
+@test "a node that srun does not reach when it starts the agents: they are started again, and the job goes on" {
+  printf '#!/bin/bash\nuntil [ -e go ]; do sleep 0.1; done\ndlrun -- sh -c "echo started"\necho "dlrun ended with $?"\n' >late.sh
+  wait_nodes idle 60
+  job=$(submit -w n1,n2 -N2 --dl-framework=generic --dl-learners=2 --dl-preflight=off late.sh)
+  wait_state "$job" RUNNING 30
+  dl_sandbox daemon stop slurmd@n2
+  touch go
+  wait_file "slurm-$job.out" 'srun could not start the agents .* trying again' 60
+  assert_contains "$(output "$job")" 'Task launch for .* failed on node n2'
+  dl_sandbox daemon start slurmd@n2
+  wait_state "$job" COMPLETED,FAILED 120
+  [ "$(grep -c '^\[[01]\] started' <<<"$(output "$job")")" -eq 2 ]
+  assert_contains "$(output "$job")" 'dlrun ended with 0'
+  [ "$(jq -s 'map(.attempt // 0) | max' "dl-$job/events.jsonl")" -eq 1 ]
+  wait_nodes idle 60
+}
+
 @test "a job whose start is refused is stopped at once when it is cancelled, and ends by itself in the end" {
   refusing_srun 1000
   job=$(submit --dl-framework=generic --dl-learners=2 refused.sh true)

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/supervise_fake_connections.h"
 
@@ -36,6 +38,13 @@ class AgentFleetTest : public testing::Test {
   // What starts the agents has ended.
   void end_launcher() {
     while (fleet_.any_running()) fleet_.reap(ms_);
+  }
+  // Begins an attempt with a launcher that has ended like this.
+  void begin_and_end(std::vector<std::string> launcher) {
+    plan_.argv = std::move(launcher);
+    fleet_.begin(2, true, ms_);
+    ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
+    end_launcher();
   }
   void begin() {
     ASSERT_FALSE(fleet_.begin(2, true, ms_)) << "there is none that could stay";
@@ -164,25 +173,81 @@ TEST_F(AgentFleetTest, SrunIsStartedAgainSixTimesInAllIfSlurmRefusesIt) {
 
 TEST_F(AgentFleetTest, AnotherEndOfALauncherIsNoRefusal) {
   const auto starts_again = [this] { return !fleet_.look(state_, ms_ + 1001).give_up; };
-  const auto end = [this](const std::string& program) {
-    plan_.argv = {program};
-    fleet_.begin(2, true, ms_);
-    ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
-    end_launcher();
-  };
-  end("false");
+  begin_and_end({"false"});
   EXPECT_TRUE(starts_again());
-  end("false");
+  begin_and_end({"false"});
   plan_.method = plan::LaunchMethod::kMpirun;
   EXPECT_FALSE(starts_again());
   plan_.method = plan::LaunchMethod::kSrun;
   state_.phase = Phase::kEnding;
   EXPECT_FALSE(starts_again()) << "nothing is to be started any more";
   state_.phase = Phase::kStarting;
+  come();
+  EXPECT_FALSE(starts_again()) << "all agents have come";
+  for (const std::string status : {"0", "2", "71", "127"}) {
+    begin_and_end({"sh", "-c", "exit " + status});
+    EXPECT_FALSE(starts_again()) << status;
+  }
+  begin_and_end({"sh", "-c", "kill -9 $$"});
+  EXPECT_FALSE(starts_again()) << "somebody has killed srun";
+}
+
+// srun has the agents killed that run already. 233: as srun ends after "Communication connection failure"; 137: after
+// a task was killed.
+TEST_F(AgentFleetTest, IfSrunCouldNotReachANodeAllAreStartedAgain) {
+  for (const std::string status : {"1", "137", "233"}) {
+    begin_and_end({"sh", "-c", "exit " + status});
+    fleet_.greet(20, 0, true, ms_);
+    connections_.verdicts[20] = Verdict::kAgentKilled;
+    EXPECT_FALSE(fleet_.broken(20, "connection closed", false, ms_, learners_)) << "no learner is lost";
+    EXPECT_TRUE(fleet_.losses_kept(false).empty());
+    EXPECT_TRUE(fleet_.look(state_, ms_ + 1000).line.empty());
+    const auto news = fleet_.look(state_, ms_ + 1001);
+    EXPECT_FALSE(news.give_up) << status;
+    EXPECT_EQ(news.line, "sh could not start the agents (see its error above); trying again in 1s (try 1 of 5)");
+    EXPECT_TRUE(fleet_.look(state_, ms_ + 2001).start_again);
+    fleet_.begin_again(ms_);
+    EXPECT_TRUE(fleet_.losses_kept(true).empty());
+  }
+}
+
+TEST_F(AgentFleetTest, AnAgentThatIsKilledWhileOthersAreAwaitedIsLostAsSoonAsSrunIsKnownToGoOn) {
+  const auto kill_the_first = [this] {
+    plan_.argv = {"sleep", "60"};
+    fleet_.begin(2, false, ms_);
+    ASSERT_TRUE(fleet_.start("127.0.0.1:1", "secret"));
+    fleet_.greet(20, 0, true, ms_);
+    connections_.verdicts[20] = Verdict::kAgentKilled;
+    EXPECT_FALSE(fleet_.broken(20, "connection closed", false, ms_, learners_));
+    EXPECT_FALSE(fleet_.has(0));
+    EXPECT_TRUE(fleet_.losses_kept(false).empty());
+  };
+  kill_the_first();
+  fleet_.greet(21, 1, true, ms_);
+  const auto lost = fleet_.losses_kept(false);
+  ASSERT_EQ(lost.size(), 1U) << "all have come";
+  EXPECT_EQ(lost[0].rank, 0);
+  EXPECT_FALSE(lost[0].asked);
+  EXPECT_TRUE(fleet_.losses_kept(false).empty()) << "told once";
+  kill_the_first();
+  const auto ending = fleet_.losses_kept(true);
+  ASSERT_EQ(ending.size(), 1U);
+  EXPECT_TRUE(ending[0].asked);
+  kill_the_first();
+  EXPECT_EQ(fleet_.look(state_, ms_ + 300'001).give_up->kind, Failure::Kind::kNoAgent) << "the other does not come";
+}
+
+TEST_F(AgentFleetTest, ANodeThatIsLostWhileOthersAreAwaitedIsLostAtOnce) {
+  fleet_.begin(2, true, ms_);
   fleet_.greet(20, 0, true, ms_);
-  EXPECT_FALSE(starts_again()) << "an agent has come";
-  end("true");
-  EXPECT_FALSE(starts_again()) << "srun's own errors have the status 1";
+  connections_.verdicts[20] = Verdict::kNodeLost;
+  EXPECT_TRUE(fleet_.broken(20, "connection timed out", false, ms_, learners_));
+  // So is an agent without srun, which alone ends all for one.
+  plan_.method = plan::LaunchMethod::kDirect;
+  fleet_.begin(2, false, ms_);
+  fleet_.greet(20, 0, true, ms_);
+  connections_.verdicts[20] = Verdict::kAgentKilled;
+  EXPECT_TRUE(fleet_.broken(20, "connection closed", false, ms_, learners_));
 }
 
 TEST_F(AgentFleetTest, WithoutASessionALostConnectionIsALostAgent) {

@@ -75,6 +75,24 @@ TEST_F(PmixServersTest, OneThatDoesNotComeIsNotWaitedForWithoutEnd) {
   EXPECT_EQ(servers_.tick(now(), true).not_started, "the PMIx server (dl-pmix) on n1 has not come within 30 s");
 }
 
+TEST_F(PmixServersTest, OneThatIsKilledBeforeAllAgentsHaveComeIsReportedOnceTheyHave) {
+  come();
+  learners_[0].said_hello = true;
+  EXPECT_EQ(servers_.broken(11, "connection closed", now()).not_started, "");
+  connections_.verdicts[11] = Verdict::kAgentKilled;
+  EXPECT_EQ(servers_.tick(now(), false).not_started, "") << "srun may be ending what it could not start on n2";
+  EXPECT_FALSE(servers_.knows(11) || servers_.ready());
+  EXPECT_EQ(servers_.tick(now(), true).not_started, "the PMIx server (dl-pmix) on n1 was killed");
+  // With other agents all is forgotten.
+  servers_.open(plan_, "dl.7.2.secret");
+  come();
+  EXPECT_TRUE(servers_.ready());
+  EXPECT_EQ(servers_.tick(now(), true).not_started, "");
+  for (Learner& learner : learners_) learner.said_hello = true;
+  connections_.sessions.erase(12);
+  EXPECT_EQ(servers_.broken(12, "connection closed", now()).not_started, "the PMIx server (dl-pmix) on n2 was killed");
+}
+
 TEST_F(PmixServersTest, WithoutAnyNothingIsWaitedForAndNobodyTold) {
   plan_.pmix_server.clear();
   servers_.open(plan_, "dl.7.2.secret");

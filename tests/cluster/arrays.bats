@@ -228,7 +228,7 @@ running_one() { on_login squeue -h -t RUNNING -j "$1" -o %i | grep .; }
   start
   for i in 1 2; do
     dlrun=$(jq -r .pid "dl-${job}_$i/control.json")
-    kill -9 "$(ps -o ppid= -p "$dlrun" | tr -d ' ')" "$dlrun"
+    kill_process "$(ps -o ppid= -p "$dlrun" | tr -d ' ')" "$dlrun"
     wait_event "${job}_$i" '^1 PENDING dlrun and its guard were killed; put back by the agent on ' 30
     wait_for 30 "element $i is put back" eval '[[ $(job_field '"${job}_$i"' Restarts) == 1 ]]'
     [ "$i" = 2 ] || are "$job" '0:COMPLETED:0 1:[A-Z]+:1 2:RUNNING:0'

@@ -19,6 +19,7 @@ dlctl() { on_login env -C "$PWD" "$stage/bin/dlctl" "$@"; }
 field() { dlctl status --json "$1" | jq -r ".[0].$2"; }
 state_is() { [[ $(field "$1" state 2>/dev/null) == "$2" ]]; }
 wait_dl() { wait_for "$3" "dlctl shows job $1 as $2" state_is "$1" "$2"; }
+why_says() { dlctl why "$1" | grep -qE "$2"; }
 step_reached() { (($(field "$1" step) >= $2)); }
 
 # learner [SECONDS]: a batch script whose learners say who they are and then work for so long.
@@ -62,7 +63,9 @@ SH
   wait_for 20 "four jobs run" bash -c "$(declare -f on_login dl_sandbox); top_srcdir=$top_srcdir; (( \$(on_login squeue -h -t R | wc -l) == 4 ))"
   write_script 1
   job=$(submit --dl-learners=1 --dl-gpus=1 -t5 train.sh)
-  wait_for 20 "Slurm has looked at it" bash -c "$(declare -f dlctl on_login dl_sandbox); stage=$stage top_srcdir=$top_srcdir; dlctl why $job | grep -q Resources"
+  # Slurm has looked at it, and knows that all four run.
+  wait_for 20 "what it waits for is told" why_says "$job" Resources
+  wait_for 20 "all GPUs are counted" why_says "$job" 'free .* are 0 of 4 GPUs'
   run dlctl why "$job"
   assert_contains "$output" "it asks for 1 node, 1 CPU, 1 GPU; free in partition 'batch' are 0 of 4 GPUs, "
   assert_contains "$output" 'running there, by the end of their time limits: [0-9]+ of root \(1 node, 1 GPU\) until '
@@ -70,6 +73,7 @@ SH
   # It would be refused, but a slurm.conf that slurmctld has not read yet says nothing about the nodes.
   touch "$DL_SANDBOX_DIR/etc/slurm.conf"
   if job=$(submit --dl-learners=5 --dl-gpus=1 -t5 train.sh 2>refused); then
+    wait_for 20 "Slurm has looked at it" why_says "$job" 'it never starts there'
     run dlctl why "$job"
     assert_contains "$output" "it asks for 5 GPUs, and partition 'batch' has 4, so it never starts there"
     assert_contains "$output" 'what you can do: scancel [0-9]+, and submit it with at most 4 GPUs'

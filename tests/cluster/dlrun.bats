@@ -205,7 +205,7 @@ EOF
 @test "dlrun that is killed: agents end the learners, nothing is left" {
   job=$(submit --dl-framework=generic --dl-learners=2 shell.sh 'setsid sleep 16180 & sleep 100')
   wait_event "$job" PROCESSING 20
-  kill -9 "$(jq -r .pid "dl-$job/control.json")"
+  kill_process "$(jq -r .pid "dl-$job/control.json")"
   wait_state "$job" COMPLETED,FAILED 30
   wait_for 5 "no process is left" no_process 'sleep 16180'
 }
@@ -229,8 +229,8 @@ EOF
   wait_event "$job" 'PENDING preempted: saved at train step [0-9]+' 20
   wait_state "$other" COMPLETED 30
   begin=$SECONDS
-  wait_event "$job" '^2 PROCESSING' 30
-  ((SECONDS - begin < 25)) # Slurm alone: 120 s
+  wait_event "$job" '^2 PROCESSING' 90
+  ((SECONDS - begin < 100)) # Slurm alone: 120 s
   wait_completed "$job" 60
   steps=$(output "$job" | sed -nE 's/^\[[0-9]\] saved at train step ([0-9]+): ok/\1/p' | sort -u)
   [ "$(wc -l <<<"$steps")" = 1 ]

@@ -59,11 +59,13 @@ borrow() {
 }
 
 start_daemon() {
+  local before
+  before=$(starts_of_daemon)
   dl_sandbox exec -- bash -c 'echo $$ >'"$PWD"'/daemon.pid; exec "$@"' -- "$stage/sbin/dlpolicyd" --pidfile "$PWD/lock" \
     --metrics-file "$PWD/metrics.prom" --verbose >>daemon.log 2>&1 3>&- &
-  wait_file daemon.log 'started: [0-9]+ tenants' 10
+  wait_started "$before"
 }
-stop_daemon() { [[ ! -e daemon.pid ]] || { kill -9 "$(cat daemon.pid)" 2>/dev/null; rm -f daemon.pid; } || true; }
+stop_daemon() { [[ ! -e daemon.pid ]] || { kill_process "$(cat daemon.pid)" 2>/dev/null; rm -f daemon.pid; } || true; }
 # listen_on HOST COMMAND…: in the background on a node, or on login; stop_listeners ends all of them.
 listen_on() {
   local -a where=()

@@ -166,6 +166,33 @@ wait_rounds() {
 }
 last_round() { sed -n 's/^dl_policyd_last_round_seconds //p' metrics.prom 2>/dev/null || true; }
 other_round() { [[ $(last_round) != "$1" ]]; }
+# kill_process [-SIGNAL] PROCESS…: sends a signal, by default SIGKILL, and waits until the processes have ended. On a busy machine one that was
+# killed lives on for a moment, with its locks and ports. A zombie has none.
+kill_process() {
+  local signal=-KILL
+  if [[ $1 == -* ]]; then
+    signal=$1
+    shift
+  fi
+  kill "$signal" "$@" && wait_for 60 "processes $* have ended" have_ended "$@"
+}
+have_ended() {
+  local pid
+  for pid in "$@"; do
+    ! grep -qsE '^State:[[:space:]]+[^ZX]' "/proc/$pid/status" || return 1
+  done
+}
+# wait_controller SECONDS: until slurmctld answers, as after its restart.
+wait_controller() { wait_for "$1" "slurmctld answers" controller_answers; }
+controller_answers() { on_login scontrol ping 2>/dev/null | grep -q 'is UP'; }
+# starts_of_daemon: how often a dlpolicyd that writes to ./daemon.log has started. wait_started N: until it has once more than N times.
+starts_of_daemon() {
+  local starts=0
+  [[ ! -e daemon.log ]] || starts=$(grep -cE 'started: [0-9]+ tenants' daemon.log) || true
+  echo "$starts"
+}
+wait_started() { wait_for 30 "dlpolicyd has started" has_started "$1"; }
+has_started() { (($(starts_of_daemon) > $1)); }
 # wait_nodes STATE SECONDS: until all nodes have the state.
 wait_nodes() { wait_for "$2" "all nodes are $1" all_nodes "$1"; }
 all_nodes() { [[ $(on_login sinfo -h -N -o %T | sort -u) == "$1" ]]; }

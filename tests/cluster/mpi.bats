@@ -143,7 +143,7 @@ PY
   touch again
   mapfile -t old < <(own_pgrep -x dl-pmix)
   [ "${#old[@]}" = 2 ]
-  kill -KILL "$(jq -r .pid dl-"$job"/control.json)"
+  kill_process "$(jq -r .pid dl-"$job"/control.json)"
   wait_for 60 "job $job has ended" ended "$job"
   [ "$(job_state "$job")" = COMPLETED ]
   assert_contains "$(cat fit.out)" 'dlrun was killed by signal 9 \(SIGKILL\); another has taken its place'

@@ -26,7 +26,7 @@ setup() { cluster_setup; }
 teardown() {
   [[ -z ${DL_NO_CLUSTER:-} ]] || return 0
   on_login scontrol delete ReservationName=spares >/dev/null 2>&1 || true
-  [[ ! -e daemon.pid ]] || kill -9 "$(cat daemon.pid)" 2>/dev/null || true
+  [[ ! -e daemon.pid ]] || kill_process "$(cat daemon.pid)" 2>/dev/null || true
   cluster_teardown
   wait_for 20 "all GPUs are free" nothing_runs
 }

@@ -80,7 +80,7 @@ hosts() { grep -oE 'on n[0-9]+' "$1" | sort -u | xargs; }
 #!/bin/sh
 echo "attempt $DL_ATTEMPT on $(hostname)"
 [ "$DL_ATTEMPT" = 1 ] || exit 0
-[ "$(hostname)" = n2 ] || exec sleep 60
+[ "$(hostname)" = n2 ] || exec sleep 600
 while [ ! -e "$1" ]; do sleep 0.1; done
 echo 'NVRM: Xid (PCI:0000:17:00): 79, GPU has fallen off the bus'
 exit 1
@@ -90,7 +90,7 @@ EOF
   wait_for 60 "the learners run" grep -q 'attempt 1 on n2' out
   spoil_n2
   touch go
-  wait_state "$job" COMPLETED 60
+  wait_state "$job" COMPLETED 120
   assert_contains "$(cat out)" '^dlrun: preflight: n2: cannot write into .*/job: Read-only file system \(bad\)'
   assert_contains "$(cat out)" 'n2 is bad; n2 is left out; 2 learners on n\[1,3\]'
   [ "$(grep -oE 'attempt 2 on n[0-9]' out | sort | xargs)" = "attempt 2 on n1 attempt 2 on n3" ]

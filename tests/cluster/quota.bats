@@ -7,10 +7,23 @@ source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 # shellcheck source=tests/cluster/quota.bash
 source "$(dirname "$BATS_TEST_FILENAME")/quota.bash"
 
-setup_file() { quota_up; }
+setup_file() {
+  quota_up
+  [[ -n ${DL_NO_CLUSTER:-} ]] || cp "$DL_SANDBOX_DIR/etc/dl.toml" "$BATS_FILE_TMPDIR/good.toml"
+}
 teardown_file() { cluster_down; }
 setup() { cluster_setup; }
-teardown() { cluster_teardown; }
+teardown() {
+  [[ -n ${DL_NO_CLUSTER:-} ]] || good_config
+  cluster_teardown
+}
+# good_config: what a test has changed in dl.toml is undone.
+good_config() {
+  cmp -s "$BATS_FILE_TMPDIR/good.toml" "$DL_SANDBOX_DIR/etc/dl.toml" || {
+    cp "$BATS_FILE_TMPDIR/good.toml" "$DL_SANDBOX_DIR/etc/dl.toml"
+    sleep 1.1 # slurmctld looks at the file once a second
+  }
+}
 
 @test "a GPU job needs the account of a tenant, and is told which there are" {
   run user_submit --gres=gpu:1 --wrap true
@@ -144,26 +157,26 @@ END
 }
 
 @test "a broken dl.toml does not open the cluster, and slurmctld's restart neither" {
-  cp "$DL_SANDBOX_DIR/etc/dl.toml" good.toml
   printf '[tenants.vision]\nquota = -1\n' >"$DL_SANDBOX_DIR/etc/dl.toml"
   sleep 1.1 # slurmctld looks at the file once a second
   job=$(user_submit -H -A nlp --gpus=1 --wrap true)
   [ "$(job_field "$job" Licenses)" = dl_nlp:1 ]
   dl_sandbox daemon stop slurmctld
   dl_sandbox daemon start slurmctld
+  wait_controller 60
   run user_submit -H -A nlp --gpus=1 --wrap true
   [ "$status" -ne 0 ]
   assert_contains "$output" 'dl: GPUs cannot be given out at the moment'
   run as_user "$(some_user)" scontrol update JobId="$job" Licenses=
   [ "$status" -ne 0 ]
   user_submit -H --wrap true
-  cp good.toml "$DL_SANDBOX_DIR/etc/dl.toml"
-  sleep 1.1 # as above
+  good_config
   user_submit -H -A nlp --gpus=1 --wrap true
+  # A slurmctld that was just restarted starts jobs on nodes that have not registered yet, and gives them no GPUs.
+  wait_nodes idle 60
 }
 
 @test "where the site limits what a job takes beside its GPUs, no job leaves a node's other GPUs without CPUs or memory" {
-  cp "$DL_SANDBOX_DIR/etc/dl.toml" good.toml
   sed -i 's/^\[quota\]$/&\nmax_cpus_per_gpu = 2\nmax_memory_per_gpu = "64MiB"/' "$DL_SANDBOX_DIR/etc/dl.toml"
   sleep 1.1 # slurmctld looks at the file once a second
   while IFS='|' read -r options message; do
@@ -196,8 +209,6 @@ END
   done
   for job in "${jobs[@]}"; do wait_state "$job" RUNNING 20; done
   on_login scancel "${jobs[@]}"
-  cp good.toml "$DL_SANDBOX_DIR/etc/dl.toml"
-  sleep 1.1 # as above
 }
 
 nlp_owns() {

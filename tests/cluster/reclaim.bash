@@ -46,11 +46,13 @@ reclaim_teardown() {
 
 # The daemon runs on the login host; its id is that of the process, for kill.
 start_daemon() {
+  local before
+  before=$(starts_of_daemon)
   dl_sandbox exec -- bash -c 'echo $$ >'"$PWD"'/daemon.pid; exec "$@"' -- "$stage/sbin/dlpolicyd" --pidfile "$PWD/lock" \
     --state-file "$PWD/use.json" --metrics-file "$PWD/metrics.prom" --verbose >>daemon.log 2>&1 3>&- &
-  wait_file daemon.log 'started: [0-9]+ tenants' 10
+  wait_started "$before"
 }
-stop_daemon() { [[ ! -e daemon.pid ]] || { kill -9 "$(cat daemon.pid)" 2>/dev/null; rm -f daemon.pid; } || true; }
+stop_daemon() { [[ ! -e daemon.pid ]] || { kill_process "$(cat daemon.pid)" 2>/dev/null; rm -f daemon.pid; } || true; }
 output() { cat "slurm-$1.out" 2>/dev/null; }
 # training OPTIONS SCRIPT ARGUMENTS: a pausable job of $learners learners (2) with one GPU each.
 training() { submit --dl-framework=generic --dl-learners="${learners:-2}" --dl-gpus=1 --dl-checkpoint="$(mktemp -d ck.XXXXXX)" "$@"; }

@@ -104,6 +104,9 @@ has_license() { [ "$(job_field "$1" Licenses)" = "$2" ]; }
 
 @test "a borrowed job becomes its tenant's own when quota is free, without a restart, and is no victim any more" { become_own; }
 
+quota_says() { dlctl quota | grep -qE "$1"; }
+label_says() { job_field "$1" AdminComment | grep -qE "$2"; }
+
 @test "a job that does not use its GPUs is told so, does without its tenant's quota, and gives way to the tenant's next job" {
   mkdir lib
   cc -shared -fPIC -o lib/libnvidia-ml.so.1 "$top_srcdir/tests/lib/nvml_double.c" || skip "no C compiler"
@@ -116,22 +119,22 @@ has_license() { [ "$(job_field "$1" Licenses)" = "$2" ]; }
   wait_state "$idle" RUNNING 20
   wait_file "slurm-$idle.out" 'warning: .*learner.* (has|have) not used (its|their) (2 GPUs|GPU) for' 20
   wait_charge "$idle" borrowed 45 # if the two become idle a second apart, the comment follows half a minute later
+  wait_for 45 "dlctl quota tells so" quota_says "^vision: job $idle has not used 2 of its 2 GPUs for [0-9]+s: they count as lent"
   run dlctl quota
   assert_contains "$output" '^vision +2 +0 +[0-9]+ +2 +2 '
-  assert_contains "$output" "^vision: job $idle has not used 2 of its 2 GPUs for [0-9]+s: they count as lent"
   run dlctl status "$idle"
   assert_contains "$output" '^not used +2 GPUs for '
-  grep -q "dl_job_idle_gpus{job=\"$idle\",tenant=\"vision\"} 2" metrics.prom
-  next=$(training --account=vision train.sh 60 50)
+  wait_file metrics.prom "dl_job_idle_gpus\{job=\"$idle\",tenant=\"vision\"\} 2" 20
+  next=$(training --account=vision train.sh 400 50)
   wait_for 5 "job $idle is asked to yield" asked "$idle" "$next"
   echo '90 90' >uses
   wait_state "$next" RUNNING 30
   wait_for 5 "the idle job is in the queue" in_state "$idle" PENDING
   assert_contains "$(output "$idle")" 'lent GPUs are taken back: saved at train step'
-  assert_contains "$(job_field "$idle" AdminComment)" ' queued=[0-9]+'
-  wait_state "$next" COMPLETED 20
-  wait_state "$idle" RUNNING 20
-  wait_charge "$idle" own 5
+  wait_for 10 "dlpolicyd has seen it there" label_says "$idle" ' queued=[0-9]+'
+  wait_state "$next" COMPLETED 60
+  wait_state "$idle" RUNNING 200 # Slurm waits two minutes with a job whose start time has passed before it is done completing
+  wait_charge "$idle" own 10
 }
 
 @test "a guaranteed job takes back from its own tenant, and a job of another tenant goes on" {

@@ -35,7 +35,6 @@ end_service() {
   wait_for 20 "slurmctld answers" controller_answers
   wait_nodes idle 30
 }
-controller_answers() { on_login scontrol ping 2>/dev/null | grep -q 'is UP'; }
 no_controller() { ! on_login sh -c 'pgrep -x slurmctld --ns $$ --nslist net' >/dev/null; }
 said() { cat "$BATS_TEST_TMPDIR/submit.err"; }
 log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }

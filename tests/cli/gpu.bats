@@ -28,7 +28,7 @@ in_folder() { grep -lz "^DL_CONFIG=$PWD/tmp" /proc/[0-9]*/environ 2>/dev/null | 
   mkdir tmp
   TMPDIR=$PWD/tmp "$gpu" --rehearse collectives >out 2>&1 3>&- &
   pid=$!
-  for _ in $(seq 600); do
+  for _ in $(seq 3000); do
     ! compgen -G 'tmp/*/*/control.json' >/dev/null || break
     sleep 0.1
   done

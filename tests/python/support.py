@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import json
 import os
+import random
 import select
 import shutil
 import signal
@@ -88,6 +89,14 @@ def environment(**changes):
 
 
 def free_port():
+    """A port below those that the kernel gives out by itself, so that nobody else gets it before a learner takes it. One of those
+    where there is none below."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        lowest = int(file.read().split()[0])
+    for port in random.sample(range(lowest // 3, lowest), 100):
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -195,7 +204,7 @@ def _learner(rank, call, script, args, changes):
     return _Forked(forks[(call + rank) % len(forks)], script, args, _environment(changes))
 
 
-def learners(count, script, *args, timeout=120, **changes):
+def learners(count, script, *args, timeout=600, **changes):
     """Runs ``count`` learners as torchrun would start them, to their end. [(exit code, stdout, stderr)] by rank."""
     port, run_id, call = free_port(), uuid.uuid4().hex, next(_CALLS)
     running = [_learner(rank, call, script, args, dict(
@@ -214,7 +223,7 @@ def learners(count, script, *args, timeout=120, **changes):
     return ended
 
 
-def one(script, *args, timeout=120, **changes):
+def one(script, *args, timeout=600, **changes):
     """Runs a single process to its end: (exit code, stdout, stderr)."""
     process = python(script, *args, **changes)
     try:

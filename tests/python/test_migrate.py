@@ -16,8 +16,15 @@ from dl.migrate.rewrite import migrate  # noqa: E402
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n"
 
 
-def of(body, head=HEAD, folder="."):
-    return migrate(head + body, folder)
+def of(body, head=HEAD, folder=None):
+    """Of a script in `folder`: by default an empty one, below others, since files are looked for above it, too. Where tests run, other tests
+    write and remove theirs meanwhile."""
+    if folder is not None:
+        return migrate(head + body, folder)
+    with tempfile.TemporaryDirectory() as empty:
+        folder = os.path.join(empty, "jobs", "slurm", "scripts")
+        os.makedirs(folder)
+        return migrate(head + body, folder)
 
 
 def body_of(result, head_lines=1):

@@ -43,6 +43,13 @@ TEST(IdleGpusTest, SaysItOnceAfterTheTimeOfTheSiteAndOnceWhenTheyAreUsedAgain) {
   EXPECT_TRUE(gpus.idle().empty());
 }
 
+TEST(IdleGpusTest, ThoseThatBecomeIdleBetweenTwoLooksAreToldOfTogether) {
+  IdleGpus gpus(3, site());
+  for (const int rank : {0, 1, 2}) report(&gpus, rank, rank * 300, 30 * kMinute + rank * 300, 0);
+  EXPECT_EQ(gpus.look(30 * kMinute + 1000).idle, (Ranks{0, 1, 2}));
+  EXPECT_TRUE(gpus.look(30 * kMinute + 2000).idle.empty());
+}
+
 TEST(IdleGpusTest, ABlipDoesNotMakeThemUsedAndOneInTimeKeepsThemFromBeingIdle) {
   IdleGpus gpus(1, site());
   report(&gpus, 0, 0, 29 * kMinute, 0);

@@ -123,7 +123,8 @@ goes_on_after_requeue() {
 put_back() { events "$1" | grep -qE '^1 PENDING dlrun and its guard were killed; put back by the agent on n[12]'; }
 
 @test "dlrun and its guard killed: an agent has the job put back, whether the script goes on or dlrun was in its place" {
-  printf '#!/bin/bash\ndlrun -- %s "$@"\nsleep 300\n' "$learner" >longer.sh
+  # shellcheck disable=SC2016  # for the job
+  printf '#!/bin/bash\ndlrun -- %s "$@"\n[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || sleep 300\n' "$learner" >longer.sh
   for script in longer.sh exec.sh train.sh; do
     job=$(submit --open-mode=append -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps "$script" 120 40)
     trained "$job"

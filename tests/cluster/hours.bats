@@ -237,7 +237,7 @@ wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
     wait_for 30 "dlrun of job $job has asked for its agents" test -e "asked-$job"
     dlrun=$(jq -r .pid "dl-$job/control.json")
     # So that it is another one that learns of the end.
-    [ $of = first ] || kill_process "$dlrun"
+    [ $of = first ] || kill -9 "$dlrun"
     asked=$(date +%s)
     on_login scontrol requeue "$job"
     wait_file "dl-$job/events.jsonl" '"deadline_ms"' 30

@@ -51,15 +51,16 @@ struct JobRecord {
   bool held = false;           // pending, with a priority of 0
   bool requeueable = false;    // a batch job that Slurm may put back
   int64_t submit_s = 0;
-  int64_t begin_s = 0;                    // Slurm does not start it before this time
-  int64_t start_s = 0;                    // when a running job was started
-  int64_t limit_s = 0;                    // its time limit; 0: none, or not known
-  int64_t site_factor = 0;                // with Slurm's offset subtracted: 0 has no effect
-  int64_t nice = 0;                       // with Slurm's offset subtracted, too
-  int64_t priority = 0;                   // Slurm's priority, which includes the site factor
-  uint32_t max_nodes = 0;                 // only for pending jobs; 0: not given
-  int node_gpus = 0;                      // GPUs that it asked for on each node; 0: it did not ask by node
-  std::string nodes;                      // as Slurm writes lists: "n[1-2]"
+  int64_t begin_s = 0;      // Slurm does not start it before this time
+  int64_t start_s = 0;      // when a running job was started
+  int64_t limit_s = 0;      // its time limit; 0: none, or not known
+  int64_t site_factor = 0;  // with Slurm's offset subtracted: 0 has no effect
+  int64_t nice = 0;         // with Slurm's offset subtracted, too
+  int64_t priority = 0;     // Slurm's priority, which includes the site factor
+  uint32_t min_nodes = 0;   // that it asks for, only for pending jobs; 0: not known
+  uint32_t max_nodes = 0;   // only for pending jobs; 0: not given, or, on 22.05, not known since it was put back
+  int node_gpus = 0;        // GPUs that it asked for on each node; 0: it did not ask by node
+  std::string nodes;        // as Slurm writes lists: "n[1-2]"
   std::vector<std::string> gres_by_node;  // in the order of `nodes`; empty if Slurm does not say
 };
 

@@ -19,6 +19,7 @@ void slurm_xfree(void** item);
 #include <type_traits>
 #include <vector>
 
+#include "common/base/parse.h"
 #include "slurm-plugin/observe/gres.h"
 #include "slurm-plugin/observe/series.h"
 #include "slurm-plugin/observe/topology_command.h"
@@ -120,6 +121,17 @@ uint32_t number(uint32_t value) {
   return value == NO_VAL || value == INFINITE ? 0 : value;
 }
 
+// From "cpu=4,mem=8G,node=2,billing=4". The record's num_nodes is no help: of a job that was put back it is the number
+// of nodes that it had, and of others a guess.
+uint32_t requested_nodes(const std::string& tres) {
+  for (const std::string& one : split(tres, ',')) {
+    if (one.rfind("node=", 0) != 0) continue;
+    const auto nodes = parse_int(std::string_view(one).substr(5), 0, UINT32_MAX / 4);
+    return nodes ? static_cast<uint32_t>(*nodes) : 0;
+  }
+  return 0;
+}
+
 JobRecord copy_job(const slurm_job_info_t& job) {
   JobRecord record;
   record.id = id_of(job);
@@ -140,6 +152,7 @@ JobRecord copy_job(const slurm_job_info_t& job) {
   if (number(job.nice) != 0) record.nice = int64_t{job.nice} - int64_t{NICE_OFFSET};
   if (number(job.site_factor) != 0) record.site_factor = int64_t{job.site_factor} - int64_t{NICE_OFFSET};
   record.priority = number(job.priority);
+  if (record.phase == JobPhase::kPending) record.min_nodes = requested_nodes(text_of(job.tres_req_str));
   record.max_nodes = number(job.max_nodes);
   record.node_gpus = total(parse_gpus(text_of(job.tres_per_node)));
   record.nodes = text_of(job.nodes);
@@ -278,6 +291,9 @@ Status update_job(int64_t job, const JobUpdate& update) {
   if (update.site_factor) message.site_factor = static_cast<uint32_t>(int64_t{NICE_OFFSET} + *update.site_factor);
   if (update.min_nodes) message.min_nodes = *update.min_nodes;
   if (update.max_nodes) message.max_nodes = *update.max_nodes;
+  // When the smallest number of nodes is raised, slurmctld raises the number of CPUs to what they need, but it does not
+  // lower it again: the job would wait for ever, for the CPUs of two nodes on one. It raises this 1 likewise.
+  if (update.min_nodes && update.cpus_of_nodes) message.min_cpus = 1;
   if (update.hold) {  // the same that scontrol hold and scontrol release do
     message.priority = *update.hold ? 0 : INFINITE;
     message.alloc_sid = 0;

@@ -57,6 +57,7 @@ struct JobUpdate {
   std::optional<int64_t> begin_s;  // of a pending job: seconds since 1970
   std::optional<int64_t> site_factor;
   std::optional<uint32_t> min_nodes, max_nodes;  // of a pending job
+  bool cpus_of_nodes = false;                    // with min_nodes: it asks for no more CPUs than so many nodes need
   std::optional<bool> hold;                      // of a pending job: true holds it, false releases it
   std::optional<bool> requeue;                   // of a batch job: whether Slurm may requeue it
 

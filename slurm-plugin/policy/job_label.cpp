@@ -124,6 +124,7 @@ constexpr std::array kKeys{
     Key{"queued", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->queued_s.emplace()); }},
     Key{"yields", false, read_yields},
     Key{"size", false, read_size},
+    Key{"nodes_set", false, [](Text t, Label* l) { return (l->nodes_set = t == "1"); }},
     Key{"shrunk", false, [](Text t, Label* l) { return (l->shrunk = t == "1"); }},
     Key{"unowned", false, [](Text t, Label* l) { return (l->unowned = t == "1"); }},
     Key{"yielded", false, [](Text t, Label* l) { return (l->yielded = parse_job_name(t)).has_value(); }},
@@ -159,6 +160,7 @@ std::string format_label(const JobLabel& label) {
                         label.yields->learners);
   if (label.yielded) text += " yielded=" + job_name(*label.yielded);
   if (label.size) text += fmt::format(" size={}@{}", label.size->learners, label.size->queued_s);
+  if (label.nodes_set) text += " nodes_set=1";
   if (label.shrunk) text += " shrunk=1";
   if (label.unowned) text += " unowned=1";
   if (!label.note.empty()) text.append(kNoteMark).append(label.note);

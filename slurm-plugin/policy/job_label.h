@@ -66,9 +66,10 @@ struct JobLabel {
   std::optional<Yield> yields;
   std::optional<int64_t> yielded;  // of a job that has yielded: to which one, by job_id.h, as long as that one waits
   std::optional<ChosenSize> size;
-  bool shrunk = false;   // it came back smaller from yielding: no minimum run time protects it anew
-  bool unowned = false;  // held, since its tenant is not declared any more
-  std::string note;      // of somebody else
+  bool nodes_set = false;  // an elastic job: dlpolicyd has set another number of nodes (NodeRange)
+  bool shrunk = false;     // it came back smaller from yielding: no minimum run time protects it anew
+  bool unowned = false;    // held, since its tenant is not declared any more
+  std::string note;        // of somebody else
 };
 
 // One line of at most about 500 bytes and the note. Names are plain ones.

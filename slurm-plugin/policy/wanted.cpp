@@ -294,20 +294,31 @@ JobLabel returned(JobLabel label, int64_t job) {
   return label;
 }
 
-std::optional<NodeCount> node_count(const ClusterState& state, const Decision& decision, const Job& job,
-                                    const Wanted& wanted, const NodeRange& range, int node_gpus, int chosen) {
+std::optional<NodeCount> node_count(const Decision& decision, const Job& job, const Wanted& wanted,
+                                    const NodeRange& range, int node_gpus, int chosen) {
   if (range.max <= range.min) return std::nullopt;
-  const int learners_per_node = node_gpus / job.gpus_per_learner;
-  if (!wanted.turn) {
-    if (job.elastic() && wanted.waits_for_victims) return NodeCount{wanted.smallest ? range.min : range.max, false};
-    if (chosen == 0 || learners_per_node < 1) return std::nullopt;
-    return NodeCount{std::clamp(chosen / learners_per_node, range.min, range.max), false};
+  const Start* start = wanted.turn ? &decision.starts[wanted.start] : nullptr;
+  if (!job.elastic()) {
+    if (start == nullptr) return std::nullopt;
+    const int nodes = std::clamp(static_cast<int>(start->parts.size()), range.min, range.max);
+    return NodeCount{job.placement == Placement::kSpread ? nodes : 0, nodes};
   }
-  const Start& start = decision.starts[wanted.start];
-  if (job.elastic() && learners_per_node < 1) return std::nullopt;
-  const int nodes = job.elastic() ? gpus_of(state, start) / job.gpus_per_learner / learners_per_node
-                                  : static_cast<int>(start.parts.size());
-  return NodeCount{std::clamp(nodes, range.min, range.max), !job.elastic() && job.placement == Placement::kSpread};
+  const int learners_per_node = node_gpus / job.gpus_per_learner;
+  const auto nodes_for = [&](int learners) { return std::clamp(learners / learners_per_node, range.min, range.max); };
+  NodeCount count{range.min, range.max};
+  if (start != nullptr || (chosen > 0 && !wanted.waits_for_victims)) {
+    if (learners_per_node < 1) return std::nullopt;
+    count.most = nodes_for(start != nullptr ? learners_of(start->parts) : chosen);
+    if (start != nullptr) count.least = count.most;
+  } else if (wanted.waits_for_victims) {
+    if (wanted.smallest) count.most = range.min;
+  } else if (range.now != NodeRange::Now::kSet) {
+    return std::nullopt;
+  }
+  // Slurm gives it that many by itself, or fewer where it cannot: because of a constraint that the policy does not
+  // know.
+  if (range.now == NodeRange::Now::kThis && count.most == range.max) return std::nullopt;
+  return count;
 }
 
 }  // namespace dl::policy

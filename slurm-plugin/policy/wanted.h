@@ -114,18 +114,30 @@ JobLabel returned(JobLabel label, int64_t job);
 // The number of nodes that a waiting job may get. Slurm chooses the nodes; any number within the job's own range is one
 // that it can run on, also when nobody changes it again.
 struct NodeRange {
+  // What Slurm has. Of a range that nobody has changed it takes as many nodes as are free. Once an operator has changed
+  // it, it takes the fewest, even if the range is what it was again (limit_set in get_node_cnts() of slurmctld's
+  // node_scheduler.c).
+  enum class Now {
+    kThis,   // this range, and nobody has changed it
+    kOther,  // another one, or it is not known: job_submit_dl cuts it to what the job may have at its submission
+    kSet,    // what dlpolicyd has set, at some time (JobLabel::nodes_set)
+  };
   int min = 1, max = 1;  // as the job was submitted
+  Now now = Now::kThis;
 };
 struct NodeCount {
+  int least = 0;  // 0: stays as it is
   int most = 1;
-  bool exact = false;  // not fewer either: a spread job would else be packed
+  bool exact() const { return least == most; }
 };
 // A job whose turn it is gets as many nodes as the decision gives it: what is free beyond that may be meant for others,
-// and a spread job would wait for more nodes than have room. An elastic claim that waits for victims keeps its whole
-// range, or gets the fewest (Wanted::smallest). Any other that waits gets no more than the size that was chosen for it
-// needs, since Slurm may start it as soon as others have given that up, before the next decision. Nothing: the number
-// stays as it is. `node_gpus`: of one of its nodes. `chosen`: learners (decide_steadily()); 0: no size was chosen.
-std::optional<NodeCount> node_count(const ClusterState& state, const Decision& decision, const Job& job,
-                                    const Wanted& wanted, const NodeRange& range, int node_gpus, int chosen = 0);
+// and a spread job would wait for more nodes than have room. A spread job, which would else be packed, and an elastic
+// one, which would else start on the fewest of its range, get no fewer either. An elastic claim that waits for victims
+// has its whole range, or gets the fewest (Wanted::smallest). Any other elastic job that waits gets no more than the
+// size that was chosen for it needs, since Slurm may start it as soon as others have given that up, before the next
+// decision; or its whole range again, if dlpolicyd has set another. Nothing: the number stays as it is. `node_gpus`: of
+// one of its nodes. `chosen`: learners (decide_steadily()); 0: no size was chosen.
+std::optional<NodeCount> node_count(const Decision& decision, const Job& job, const Wanted& wanted,
+                                    const NodeRange& range, int node_gpus, int chosen = 0);
 
 }  // namespace dl::policy

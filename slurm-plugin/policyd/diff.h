@@ -19,8 +19,8 @@ struct Present {
   policy::JobLabel label;  // as read from admin_comment
   int64_t site_factor = 0;
   int64_t begin_s = 0;
-  uint32_t max_nodes = 0;
-  bool gated = false;  // its begin time is a gate that dlpolicyd has set
+  uint32_t min_nodes = 0, max_nodes = 0;  // 0: not known
+  bool gated = false;                     // its begin time is a gate that dlpolicyd has set
 };
 Present present_of(const observe::JobRecord& record, const policy::JobLabel& label, bool gated);
 
@@ -41,12 +41,12 @@ struct Target {
   Begin begin = Begin::kAny;
   int64_t gate_s = 0;     // only for kGated
   bool returned = false;  // it was requeued, and Slurm's delay of two minutes is cut short
-  std::optional<uint32_t> max_nodes;
-  bool exact_nodes = false;  // if max_nodes changes, min_nodes gets the same value
+  // Both change together. That of an elastic job changes if either differs, that of others only if max_nodes does.
+  std::optional<uint32_t> min_nodes, max_nodes;
 };
 
-// The change; empty if there is none. A gate is renewed when half of its time has passed, so that it does not open when
-// a round takes long.
+// The change; empty if there is none. If it changes the nodes of an elastic job, the label says so from then on. A gate
+// is renewed when half of its time has passed, so that it does not open when a round takes long.
 observe::JobUpdate diff(const Present& present, const Target& target, int64_t now_s);
 
 }  // namespace dl::policyd

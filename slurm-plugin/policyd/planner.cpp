@@ -242,14 +242,11 @@ class Planner {
                            wants.turn ? policy::gpus_of(state_, *start) : 0);
     policy::Job submitted = job;  // one that starts at a chosen size is elastic all the same
     submitted.min_learners = std::min(job.min_learners, seen.label.learners.min);
+    submitted.max_learners = std::max(job.max_learners, seen.label.learners.max);
     // What is chosen for it now, or was when it was asked to start again: then the view has it as the largest size.
     const auto size = sizes_.find(index);
     const int chosen = size != sizes_.end() ? size->second : seen.label.size ? job.max_learners : 0;
-    if (const auto nodes = policy::node_count(state_, decision_, submitted, wants,
-                                              {seen.label.min_nodes, seen.label.max_nodes}, its.node_gpus, chosen)) {
-      target.max_nodes = static_cast<uint32_t>(nodes->most);
-      target.exact_nodes = nodes->exact;
-    }
+    set_nodes(policy::node_count(decision_, submitted, wants, submitted_range(seen), its.node_gpus, chosen), &target);
     target.site_factor = wants.rank;
     target.unranked_will_do = wants.unranked_will_do;
     target.begin = wants.open ? Begin::kOpen : Begin::kGated;
@@ -273,6 +270,19 @@ class Planner {
                     update.licenses || update.max_nodes || update.begin_s);
   }
 
+  policy::NodeRange submitted_range(const SeenJob& seen) const {
+    using Now = policy::NodeRange::Now;
+    const JobLabel& label = seen.label;
+    // A job that starts again at a chosen size is to have just that.
+    const bool same = record(seen).max_nodes == static_cast<uint32_t>(label.max_nodes) && !label.size;
+    return {label.min_nodes, label.max_nodes, label.nodes_set ? Now::kSet : same ? Now::kThis : Now::kOther};
+  }
+  static void set_nodes(const std::optional<policy::NodeCount>& nodes, Target* target) {
+    if (!nodes) return;
+    if (nodes->least > 0) target->min_nodes = static_cast<uint32_t>(nodes->least);
+    target->max_nodes = static_cast<uint32_t>(nodes->most);
+  }
+
   // A victim that has gone has done what it was asked for.
   static bool has_returned(JobLabel* label, Action* action) {
     if (!label->yields) return false;
@@ -291,7 +301,18 @@ class Planner {
     target.label = seen.label;
     target.returned = has_returned(&target.label, &action);
     if (record(seen).held && seen.label.unowned) release(seen, &target, &action);
-    if (target.returned || action.kind == ActionKind::kRelease) add(seen, target, std::move(action));
+    const bool whole = give_whole_range(seen, &target);
+    if (whole && action.why.empty()) action.why = "may start on any number of nodes of its range again";
+    if (target.returned || whole || action.kind == ActionKind::kRelease) add(seen, target, std::move(action));
+  }
+  // Of an elastic job for which nothing is decided: just the number of nodes of a decision may be what Slurm does not
+  // find, because of a constraint that the policy does not know.
+  bool give_whole_range(const SeenJob& seen, Target* target) const {
+    const policy::NodeRange range = submitted_range(seen);
+    const bool shared = record(seen).element < 0 && policy::is_element(seen.id);
+    if (!seen.label.learners.elastic() || !seen.label.nodes_set || range.max <= range.min || shared) return false;
+    set_nodes(policy::NodeCount{range.min, range.max}, target);
+    return true;
   }
 
   // Slurm drops licences that slurm.conf no longer declares. The job would then start and be charged to nobody, so it

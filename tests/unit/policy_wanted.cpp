@@ -24,7 +24,7 @@ struct AStart {
   }
   Job& job() { return state.jobs[0]; }
   std::optional<NodeCount> nodes(NodeRange range, int node_gpus = 2, int chosen = 0) {
-    return node_count(state, decision, job(), wanted, range, node_gpus, chosen);
+    return node_count(decision, job(), wanted, range, node_gpus, chosen);
   }
   ClusterState state;
   Decision decision;
@@ -34,31 +34,50 @@ struct AStart {
 TEST(NodeCountTest, AJobGetsTheNodesOfTheDecisionAndNoneBeyondItsRange) {
   AStart packed(3, {{0, 2}, {1, 1}});
   EXPECT_EQ(packed.nodes({1, 4})->most, 2);
-  EXPECT_FALSE(packed.nodes({1, 4})->exact);
+  EXPECT_EQ(packed.nodes({1, 4})->least, 0) << "fewer will do";
   EXPECT_EQ(packed.nodes({3, 4})->most, 3);
   EXPECT_FALSE(packed.nodes({2, 2})) << "there is nothing to choose";
   packed.job().placement = Placement::kSpread;
-  EXPECT_TRUE(packed.nodes({1, 4})->exact);
+  EXPECT_TRUE(packed.nodes({1, 4})->exact());
 }
 
-TEST(NodeCountTest, AnElasticJobGetsAsManyNodesAsItsLearnersFill) {
+TEST(NodeCountTest, AnElasticJobGetsJustAsManyNodesAsItsLearnersFill) {
   AStart elastic(4, {{0, 2}, {1, 1}, {2, 1}});
   elastic.job().min_learners = 1;
   EXPECT_EQ(elastic.nodes({1, 4}, 2)->most, 2);
-  EXPECT_EQ(elastic.nodes({1, 4}, 1)->most, 4);
+  EXPECT_TRUE(elastic.nodes({1, 4}, 2)->exact()) << "Slurm would take one, the fewest";
+  EXPECT_EQ(elastic.nodes({1, 8}, 1)->most, 4);
   elastic.job().gpus_per_learner = 4;
   EXPECT_FALSE(elastic.nodes({1, 4}, 2)) << "a node holds no learner";
+}
+
+// Slurm takes as many nodes of a range as are free, until the range was changed.
+TEST(NodeCountTest, AnElasticJobThatMayHaveAllNodesOfItsRangeIsLeftAloneUntilThatWasChanged) {
+  AStart elastic(4, {{0, 2}, {1, 2}});
+  elastic.job().min_learners = 1;
+  EXPECT_FALSE(elastic.nodes({1, 2}));
+  const auto after = elastic.nodes({1, 2, NodeRange::Now::kOther});
+  ASSERT_TRUE(after);
+  EXPECT_TRUE(after->exact());
+  EXPECT_EQ(after->most, 2);
 }
 
 TEST(NodeCountTest, AnElasticClaimThatWaitsKeepsItsRangeOrGetsTheFewest) {
   AStart waits(4, {});
   waits.job().min_learners = 2;
   waits.wanted.turn = false;
-  EXPECT_FALSE(waits.nodes({1, 2})) << "for its turn: it stays as it is";
-  waits.wanted.waits_for_victims = true;
-  EXPECT_EQ(waits.nodes({1, 2})->most, 2);
+  for (const bool claim : {false, true}) {
+    waits.wanted.waits_for_victims = claim;
+    EXPECT_FALSE(waits.nodes({1, 2})) << "it stays as it is";
+    EXPECT_EQ(waits.nodes({1, 2, NodeRange::Now::kOther}).has_value(), claim) << "it was cut at submission";
+    const auto again = waits.nodes({1, 2, NodeRange::Now::kSet});
+    ASSERT_TRUE(again) << "it was its turn, or is not the only claim any more";
+    EXPECT_EQ(again->least, 1);
+    EXPECT_EQ(again->most, 2);
+  }
   waits.wanted.smallest = true;
   EXPECT_EQ(waits.nodes({1, 2})->most, 1);
+  EXPECT_EQ(waits.nodes({1, 2})->least, 1);
 }
 
 TEST(NodeCountTest, AJobThatWaitsGetsNoMoreThanTheSizeThatWasChosenNeeds) {
@@ -66,14 +85,14 @@ TEST(NodeCountTest, AJobThatWaitsGetsNoMoreThanTheSizeThatWasChosenNeeds) {
   waits.job().min_learners = 2;
   waits.wanted.turn = false;
   EXPECT_EQ(waits.nodes({1, 4}, 2, 6)->most, 3);
-  EXPECT_FALSE(waits.nodes({1, 4}, 2, 6)->exact);
+  EXPECT_EQ(waits.nodes({1, 4}, 2, 6)->least, 1);
   EXPECT_EQ(waits.nodes({2, 4}, 2, 2)->most, 2) << "within its own range";
-  EXPECT_EQ(waits.nodes({1, 2}, 2, 8)->most, 2);
+  EXPECT_EQ(waits.nodes({1, 2, NodeRange::Now::kSet}, 2, 8)->most, 2);
   EXPECT_FALSE(waits.nodes({1, 4}, 2)) << "no size was chosen";
   EXPECT_FALSE(waits.nodes({1, 4}, 0, 6)) << "a node holds no learner";
   EXPECT_FALSE(waits.nodes({3, 3}, 2, 6)) << "there is nothing to choose";
   waits.wanted.waits_for_victims = true;
-  EXPECT_EQ(waits.nodes({1, 4}, 2, 2)->most, 4) << "a claim keeps its range";
+  EXPECT_EQ(waits.nodes({1, 4, NodeRange::Now::kOther}, 2, 2)->most, 4) << "a claim keeps its range";
   AStart turn(8, {{0, 2}, {1, 2}});
   turn.job().min_learners = 2;
   EXPECT_EQ(turn.nodes({1, 4}, 2, 8)->most, 2) << "the decision's own";

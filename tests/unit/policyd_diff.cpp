@@ -110,13 +110,61 @@ TEST(DiffTest, WhoComesBackDoesNotWaitForSlurmsTwoMinutes) {
 TEST(DiffTest, ASpreadJobGetsExactlySoManyNodes) {
   const Present present = waiting();
   Target target = as_it_is(present);
-  target.exact_nodes = true;
+  target.min_nodes = 2;
+  EXPECT_TRUE(diff(present, target, kNow).empty());
+  target.min_nodes = target.max_nodes = 1;
+  EXPECT_EQ(diff(present, target, kNow).max_nodes, 1U);
+  EXPECT_EQ(diff(present, target, kNow).min_nodes, 1U);
+  EXPECT_FALSE(diff(present, target, kNow).admin_comment) << "its number of learners is fixed";
+  target.min_nodes.reset();
+  EXPECT_FALSE(diff(present, target, kNow).min_nodes);
+}
+
+Present waiting_elastic() {
+  Present present = waiting();
+  present.label.learners = LearnerRange{1, 4};
+  present.label.min_nodes = 1;
+  present.label.max_nodes = 4;
+  present.admin_comment = policy::format_label(present.label);
+  present.min_nodes = 1;
+  present.max_nodes = 4;
+  return present;
+}
+
+TEST(DiffTest, AnElasticJobGetsBothEndsOfItsRangeAndItsLabelSaysSo) {
+  Present present = waiting_elastic();
+  Target target = as_it_is(present);
+  target.min_nodes = target.max_nodes = 4;
+  const observe::JobUpdate grows = diff(present, target, kNow);
+  EXPECT_EQ(grows.min_nodes, 4U) << "only the smallest number differs";
+  EXPECT_EQ(grows.max_nodes, 4U);
+  EXPECT_TRUE(grows.cpus_of_nodes);
+  ASSERT_TRUE(grows.admin_comment);
+  present.admin_comment = *grows.admin_comment;
+  target.label = present.label = *policy::parse_label(*grows.admin_comment);
+  EXPECT_TRUE(present.label.nodes_set);
+  present.min_nodes = 4;
+  EXPECT_TRUE(diff(present, target, kNow).empty());
+  target.min_nodes = 1;
+  const observe::JobUpdate whole = diff(present, target, kNow);
+  EXPECT_EQ(whole.min_nodes, 1U);
+  EXPECT_EQ(whole.max_nodes, 4U);
+  EXPECT_TRUE(whole.cpus_of_nodes) << "the CPUs of four nodes are not asked for any more";
+  EXPECT_FALSE(whole.admin_comment) << "it says so already";
+}
+
+// Slurm 22.05 does not tell the largest number of a job that was put back.
+TEST(DiffTest, WhereSlurmDoesNotTellTheLargestNumberOnlyTheWholeRangeIsNotSetAgain) {
+  Present present = waiting_elastic();
+  present.max_nodes = 0;
+  Target target = as_it_is(present);
+  target.min_nodes = 1;
+  target.max_nodes = 4;
   EXPECT_TRUE(diff(present, target, kNow).empty());
   target.max_nodes = 1;
   EXPECT_EQ(diff(present, target, kNow).max_nodes, 1U);
-  EXPECT_EQ(diff(present, target, kNow).min_nodes, 1U);
-  target.exact_nodes = false;
-  EXPECT_FALSE(diff(present, target, kNow).min_nodes);
+  target.min_nodes = target.max_nodes = 4;
+  EXPECT_EQ(diff(present, target, kNow).min_nodes, 4U);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ void carry_out(const std::vector<Action>& actions, Records* records) {
       if (update.admin_comment) job.admin_comment = *update.admin_comment;
       if (update.begin_s) job.begin_s = *update.begin_s;
       if (update.site_factor) job.site_factor = *update.site_factor;
+      if (update.min_nodes) job.min_nodes = *update.min_nodes;
       if (update.max_nodes) job.max_nodes = *update.max_nodes;
       EXPECT_TRUE(!update.min_nodes || (update.max_nodes && *update.min_nodes <= *update.max_nodes));
     }
@@ -442,6 +443,7 @@ TEST(PlannerTest, AnElasticVictimComesBackSmaller) {
   actions = plan_for(records);
   ASSERT_TRUE(action_of(actions, 1)) << as_text(actions);
   EXPECT_EQ(action_of(actions, 1)->update.max_nodes, 2U) << as_text(actions);
+  EXPECT_EQ(action_of(actions, 1)->update.min_nodes, 2U) << "Slurm would start it on one";
 }
 
 // Slurm starts it once its victim has gone, maybe before anything is decided anew.

@@ -175,8 +175,10 @@ class World {
     policy::JobLabel its = elastic_label(tenant, least, most);
     JobRecord& job = add_pending(&records_, id, its);
     job.submit_s = job.begin_s = records_.now_s;
+    job.min_nodes = static_cast<uint32_t>(least);
     job.max_nodes = static_cast<uint32_t>(most);
     job.node_gpus = 1;
+    ranges_[id] = Range{least, most, least, false};
     Truth& truth = truths_[id];
     truth.serial = 0.25 * dice_.from(0, 4);
     truth.ends_s = ends_s;
@@ -232,7 +234,7 @@ class World {
     if (update.admin_comment) job->admin_comment = *update.admin_comment;
     if (update.begin_s) job->begin_s = *update.begin_s;
     if (update.site_factor) job->site_factor = *update.site_factor;
-    if (update.max_nodes && job->phase == JobPhase::kPending) job->max_nodes = *update.max_nodes;
+    if (job->phase == JobPhase::kPending) set_nodes(update, job);
     if (action.kind == ActionKind::kResize) {
       Truth& truth = truths_[action.job];
       ASSERT_TRUE(action.signal);
@@ -244,7 +246,22 @@ class World {
     if (action.signal || action.requeue) back(job);
   }
 
+  // What an operator's change does in slurmctld.
+  void set_nodes(const observe::JobUpdate& update, JobRecord* job) {
+    Range& range = ranges_[job->id];
+    const int least = update.min_nodes ? static_cast<int>(*update.min_nodes) : range.least;
+    const int most = update.max_nodes ? static_cast<int>(*update.max_nodes) : range.most;
+    ASSERT_LE(least, most) << "refused";
+    range.changed |= least != range.least || most != range.most;
+    range.least = least;
+    range.most = most;
+    if (update.min_nodes) range.cpus = std::max(update.cpus_of_nodes ? 1 : range.cpus, least);
+    job->min_nodes = static_cast<uint32_t>(least);
+    if (job->max_nodes != 0) job->max_nodes = static_cast<uint32_t>(most);
+  }
+
   void back(JobRecord* job) {
+    job->max_nodes = 0;  // as 22.05 reports it from then on
     job->phase = JobPhase::kPending;
     job->nodes.clear();
     job->gres_by_node.clear();
@@ -283,15 +300,17 @@ class World {
     });
     for (JobRecord* job : waiting) {
       const auto its = policy::parse_label(job->admin_comment);
-      const int most = std::min(static_cast<int>(job->max_nodes), static_cast<int>(free.size()));
-      if (!its || most < its->min_nodes) continue;
+      const Range& range = ranges_[job->id];
+      if (!its || static_cast<int>(free.size()) < range.least) continue;
+      const int count = range.changed ? range.least : std::min(range.most, static_cast<int>(free.size()));
+      if (count < range.cpus) continue;  // a node has one CPU
       const std::vector<policy::Licence> wants = policy::parse_licences(job->licenses);
       const bool may = std::all_of(wants.begin(), wants.end(), [&](const policy::Licence& one) {
         return held[one.name] + one.count <= there[one.name];
       });
       if (!may) continue;
       for (const policy::Licence& one : wants) held[one.name] += one.count;
-      start(job, most, &free);
+      start(job, count, &free);
     }
   }
 
@@ -331,8 +350,14 @@ class World {
   Records records_;
   policy::ClusterState site_;
   Resizing resizing_;
+  // Numbers of nodes and CPUs, as slurmctld has them. Of a range that an operator changed it takes the fewest.
+  struct Range {
+    int least = 1, most = 1, cpus = 1;
+    bool changed = false;
+  };
   int64_t last_ = 0;
   std::map<int64_t, Truth> truths_;
+  std::map<int64_t, Range> ranges_;
   std::map<int64_t, std::vector<std::string>> nodes_of_;
   std::vector<std::string> plans_;
   int resizes_ = 0;

@@ -1,0 +1,70 @@
+#!/usr/bin/env bats
+# An elastic job that dlpolicyd resizes through the queue: it really starts again on as many nodes as were chosen, more of them and fewer.
+# shellcheck disable=SC2154,SC2119,SC2030,SC2031  # variables of the helpers; each test is a subshell
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+# shellcheck source=tests/cluster/reclaim.bash
+source "$(dirname "$BATS_TEST_FILENAME")/reclaim.bash"
+
+# Three nodes of one GPU; one is nlp's, two are vision's. A job may be resized 20 s after its start.
+setup_file() {
+  local toml=$BATS_FILE_TMPDIR/dl.toml
+  cat >"$toml" <<'END'
+[nodes]
+gpus_per_node = 1
+[tiers.guaranteed]
+partition = "batch"
+[tiers.borrow]
+partition = "batch"
+[elastic]
+sizes = "optimiser"
+interval = "10s"
+[quota]
+min_run = "1s"
+grace = "30s"
+most_restart = "1s"
+[tenants.vision]
+quota = 2
+[tenants.nlp]
+quota = 1
+END
+  cluster_up --nodes 3 --gpus-per-node 1 --dl-toml "$toml" --conf Licenses=dl_vision:2,dl_nlp:1
+}
+teardown_file() { cluster_down; }
+setup() { reclaim_setup; }
+teardown() { reclaim_teardown; }
+
+# one_learner TENANT: a job that holds a GPU until it is cancelled.
+one_learner() { learners=1 training --account="$1" deaf.sh; }
+# runs_with JOB N: on so many nodes, with a learner on each.
+runs_with() {
+  in_state "$1" RUNNING && [ "$(job_field "$1" NumNodes)" = "$2" ] &&
+    [ "$(dlctl status --json "$1" | jq '.[0].learners')" = "$2" ]
+}
+
+@test "an elastic job that began on one node goes on on two when these are free, and on one again when their owner claims" {
+  own=$(one_learner nlp)
+  wait_state "$own" RUNNING 20
+  blocker=$(one_learner vision)
+  wait_state "$blocker" RUNNING 20
+  # Each learner takes three of a node's four CPUs: those of two do not fit on one node.
+  elastic=$(learners=1:2 training --account=nlp --cpus-per-task=3 train.sh 100000 50)
+  wait_for 30 "job $elastic runs with one learner" runs_with "$elastic" 1
+  wait_charge "$elastic" borrowed 10
+  in_training "$elastic"
+  on_login scancel "$blocker"
+
+  wait_file daemon.log "job $elastic: resize: starts again with 2 learners instead of 1" 90
+  wait_for 60 "job $elastic runs with two learners" runs_with "$elastic" 2
+  wait_file "slurm-$elastic.out" 'attempt 2 starts at train step [1-9]' 20
+  [ "$(restarts_of "$elastic")" = 1 ]
+
+  claim=$(learners=1 training --account=vision train.sh 100000 50)
+  wait_file daemon.log "job $elastic: yield: yields 1 GPUs to job $claim" 20
+  wait_state "$claim" RUNNING 40
+  wait_for 40 "job $elastic runs with one learner" runs_with "$elastic" 1
+  wait_file "slurm-$elastic.out" 'attempt 3 starts at train step [1-9]' 20
+  [ "$(job_field "$elastic" NumCPUs)" = 3 ]
+  [ "$(job_state "$claim")" = RUNNING ]
+  [ "$(restarts_of "$own")" = 0 ]
+}

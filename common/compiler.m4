@@ -44,6 +44,11 @@ AC_DEFUN([DL_CHECK_COMPILER], [
   # The form of the file is GCC's; another compiler reads the headers each time.
   AS_IF([test "x$GXX" != xyes || $CXX --version 2>/dev/null | grep -q clang], [enable_precompiled=no])
   AM_CONDITIONAL([PRECOMPILED], [test "x$enable_precompiled" = xyes])
+  # A sanitized build compiles each source by itself.
+  AC_ARG_ENABLE([joined-units], [AS_HELP_STRING([--disable-joined-units], [compile each source of a library by itself])],
+    [], [AS_IF([test "x$enable_sanitizer" = xno], [enable_joined_units=yes], [enable_joined_units=no])])
+  AS_CASE([$enable_joined_units], [yes|no], [], [AC_MSG_ERROR([--enable-joined-units=$enable_joined_units: allowed are yes and no])])
+  AM_CONDITIONAL([JOINED_UNITS], [test "x$enable_joined_units" = xyes])
   AC_SUBST([DL_CXXFLAGS])
   AC_SUBST([DL_CFLAGS])
   AC_SUBST([DL_LDFLAGS])

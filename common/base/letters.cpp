@@ -27,19 +27,27 @@ constexpr uint32_t kLast = 0x3ffff;  // higher planes hold only tags, variation 
 
 }  // namespace
 
-size_t letter_at(std::string_view text) {
+size_t utf8_at(std::string_view text, uint32_t* code) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const unsigned first = byte(0);
   const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
   if (first < 0xc2 || first > 0xf4) return 0;
-  uint32_t code = first & (0xffU >> (size + 1));
+  uint32_t its = first & (0xffU >> (size + 1));
   for (size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0U) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3fU);
+    its = its << 6 | (byte(i) & 0x3fU);
   }
-  // UTF-8 forbids encodings that are longer than necessary.
-  if ((size == 3 && code < 0x800) || (size == 4 && code < 0x10000)) return 0;
-  if (code > kLast || (code & 0xfffeU) == 0xfffe) return 0;
+  // UTF-8 forbids encodings that are longer than necessary, and surrogates.
+  if ((size == 3 && its < 0x800) || (size == 4 && its < 0x10000)) return 0;
+  if ((its >= 0xd800 && its <= 0xdfff) || its > 0x10ffff) return 0;
+  *code = its;
+  return size;
+}
+
+size_t letter_at(std::string_view text) {
+  uint32_t code = 0;
+  const size_t size = utf8_at(text, &code);
+  if (size == 0 || code > kLast || (code & 0xfffeU) == 0xfffe) return 0;
   for (const Range& range : kHidden)
     if (code >= range.first && code <= range.last) return 0;
   return size;

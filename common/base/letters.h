@@ -3,10 +3,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace dl {
+
+// The number of bytes of the character that the text begins with, if it is well-formed UTF-8 outside of ASCII; else 0.
+// *code becomes its number in Unicode. Pure.
+size_t utf8_at(std::string_view text, uint32_t* code);
 
 // The number of bytes of the character that the text begins with, if it is well-formed UTF-8 outside of ASCII and
 // changes nothing but its own place on a terminal; 0 for anything else: C1 controls, marks that turn the direction of

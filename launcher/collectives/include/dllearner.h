@@ -47,13 +47,14 @@
 #include <stdint.h>
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #include <initializer_list>
+#include <string>
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define DLLEARNER_API_VERSION 3 /* 3: dl_metric. 2: functions return dllearner_result; the ABI is that of 1 */
+#define DLLEARNER_API_VERSION 4 /* 4: dllearner_vote. 3: dl_metric. 2: functions return dllearner_result; ABI of 1 */
 
 typedef struct dllearner_ctx dllearner_ctx;         /* opaque; owned by the caller between open and close */
 typedef struct dllearner_request dllearner_request; /* an operation that was started */
@@ -71,7 +72,7 @@ typedef enum dllearner_result {
   DLLEARNER_E_MEMORY = 6,      /* out of memory */
   DLLEARNER_E_STATE = 7,       /* called too early, too late or by the wrong rank: see the function */
   DLLEARNER_E_INTERNAL = 8,    /* a fault of the library */
-  DLLEARNER_E_IO = 9           /* a file could not be written (dl_metric) */
+  DLLEARNER_E_IO = 9           /* a file could not be written (dl_metric, dllearner_vote) */
 } dllearner_result;
 
 /* Element types; sizes in bytes in parentheses. Values are part of the ABI. */
@@ -378,6 +379,26 @@ typedef struct dl_metric_value {
  */
 dllearner_result dl_metric(const dl_metric_value* values, size_t count, int64_t step, dl_metric_group group);
 
+/* dllearner_vote: says how many learners the job needs, compared with those that it has: "dlctl status" and "dlctl why"
+ * show it. The job's vote is the median of all its learners' votes, where a learner that has not voted counts as one
+ * that votes for no change; of two medians the one nearer to 0. So more than half of the learners have to agree. A
+ * learner's newest vote counts, for 10 minutes: repeat it as long as it holds. It is lost when the learner ends. A vote
+ * changes no size. No context is needed: not dllearner_open, nor checkpoints. Where the program does not run under
+ * dlrun (DL_PROGRESS is not set, or names no file) nothing is done and the call succeeds. Votes of parameter servers do
+ * not count. The call costs some microseconds; dlrun takes one vote a second of each learner, the newest.
+ *
+ *     dllearner_vote(+2, "loader stalls 40 %");              // C and C++
+ *     dllearner_vote(-1, "rank " + std::to_string(rank));    // C++11, also without a reason
+ *
+ *   change   learners to add, or if negative to give back, -100000 to 100000; 0: the number is right
+ *   reason   for people: at most 200 bytes of UTF-8 without control characters, borrowed until the call returns. NULL
+ *            or "": none
+ *   Errors   INVALID, IO (the page cannot be written, or is none; training can go on), MEMORY
+ *   Threads  any, several at once; also in a child process after fork
+ *   Ranks    each by itself
+ */
+dllearner_result dllearner_vote(int change, const char* reason);
+
 /* dllearner_error: tells why the last call of this thread that failed did so.
  *   Returns  one sentence, never NULL; valid until the next call of this thread fails
  *   Threads  any; each has its own sentence
@@ -424,6 +445,10 @@ const char* dllearner_version(void);
 inline dllearner_result dl_metric(std::initializer_list<dl_metric_value> values, int64_t step = DL_METRIC_NO_STEP,
                                   dl_metric_group group = DL_METRIC_TRAIN) {
   return dl_metric(values.begin(), values.size(), step, group);
+}
+
+inline dllearner_result dllearner_vote(int change, const std::string& reason = std::string()) {
+  return dllearner_vote(change, reason.c_str());
 }
 #endif
 #endif /* DLLEARNER_H */

@@ -128,6 +128,7 @@ Result<Agent::End> Agent::run() {
     report_progress(false);
     watch_log();
     watch_progress();
+    watch_votes();
   }
   channel_.close(5s);
   return End::kDone;

@@ -20,6 +20,7 @@
 #include "launcher/agent/oom_watch.h"
 #include "launcher/agent/pmix_server.h"
 #include "launcher/agent/progress_watch.h"
+#include "launcher/agent/vote_watch.h"
 #include "launcher/protocol/channel.h"
 #include "launcher/protocol/progress_file.h"
 
@@ -58,6 +59,7 @@ class Agent {
   void lost_dlrun();  // agent_lost.cpp
   void see_to_requeue();
   void watch_progress();
+  void watch_votes();
   void take_stacks(const std::string& path);
   void stacks_taken();
   void watch_gpus(const protocol::Start& start);
@@ -78,6 +80,7 @@ class Agent {
   std::string error_file_;
   std::vector<std::string> requeue_;  // arguments of dl-requeue; empty: no learner was started
   ProgressWatch watch_;
+  VoteWatch votes_;
   GpuSampler gpus_;
   uint64_t log_bytes_ = 0, log_reported_ = 0;
   int64_t log_look_ms_ = 0, log_looked_ms_ = 0;

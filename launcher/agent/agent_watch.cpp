@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent looks at from time to time: whether its learner makes progress, what the learner does if not, and how
-// much its GPUs are used.
+// What the agent looks at from time to time: whether its learner makes progress, what the learner does if not, how the
+// learner votes, and how much its GPUs are used.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -38,6 +38,12 @@ void Agent::watch_progress() {
   if (!watch_.stalled()) return;
   stall_said_ = true;
   channel_.send(protocol::Stalled{watch_.silent_ms()});
+}
+
+void Agent::watch_votes() {
+  if (learner_ <= 0 || progress_.path().empty()) return;
+  if (const auto vote = votes_.look(progress_.vote(), awake_ms()))
+    channel_.send(protocol::Voted{vote->change, vote->reason});
 }
 
 // A child process writes the stacks. That may take seconds, in which the agent has to listen to dlrun.

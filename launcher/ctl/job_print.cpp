@@ -39,6 +39,15 @@ std::string unused_text(const IdleHint& idle) {
   return fmt::format("{} GPU{} for {}", idle.gpus, idle.gpus == 1 ? "" : "s", age_text(now_ms() - idle.since_s * 1000));
 }
 
+Json vote_json(const protocol::VoteStatus& vote) {
+  if (vote.voted <= 0) return nullptr;
+  return {{"change", vote.change},
+          {"wanted", vote.wanted},
+          {"voted", vote.voted},
+          {"learners", vote.learners},
+          {"reason", vote.reason}};
+}
+
 void print_timeline(const JobView& view, int64_t now, std::string* out) {
   if (view.history.empty()) return;
   *out += "\n";
@@ -72,6 +81,18 @@ void print_learners(const JobView& view, std::string* out) {
 
 }  // namespace
 
+std::string vote_text(const protocol::VoteStatus& vote) {
+  if (vote.voted <= 0) return "";
+  const std::string change = vote.change == 0 ? "no change" : fmt::format("{:+}", vote.change);
+  std::string text =
+      fmt::format("{} by {} of {} learner{}", change, vote.voted, vote.learners, vote.learners == 1 ? "" : "s");
+  // dlrun may be another user's, whose numbers are anything.
+  const int64_t wanted = int64_t{vote.learners} + vote.change;
+  if (wanted > vote.wanted) text += fmt::format(" (at most {} were asked for)", vote.wanted);
+  if (wanted < vote.wanted) text += fmt::format(" (at least {} were asked for)", vote.wanted);
+  return text + (vote.reason.empty() ? "" : ": " + clean(vote.reason));
+}
+
 std::string view_text(const JobView& view) {
   const int64_t now = now_ms();
   std::string out;
@@ -99,6 +120,7 @@ std::string view_text(const JobView& view) {
   }
   row(&out, "learners", learners_text(view.plan));
   row(&out, "scaling", clean(view.scaling));
+  row(&out, "votes", vote_text(view.vote));
   row(&out, "not used", unused_text(unused_gpus(view)));
   row(&out, "checkpoint", clean(view.plan.checkpoint));
   row(&out, "directory", clean(view.job.dir.root()));
@@ -132,6 +154,7 @@ Json view_json(const JobView& view) {
   json["nodes"] = view.plan.node_list;
   json["unused_gpus"] = unused_gpus(view).gpus;
   json["scaling"] = view.scaling;
+  json["votes"] = vote_json(view.vote);
   json["checkpoint"] = view.plan.checkpoint;
   json["dir"] = view.job.dir.root();
   json["events"] = Json::array();

@@ -56,6 +56,7 @@ std::vector<LearnerView> learners_from(const std::vector<Event>& events, int att
 void take_answer(const protocol::JobStatus& status, JobView* view) {
   view->alive = true;
   view->restarts = status.restarts;
+  view->vote = status.vote;
   std::vector<LearnerView> learners;
   for (const protocol::LearnerStatus& learner : status.learners) {
     learners.push_back({learner.rank, learner.host, learner.state, learner.step, learner.saved_step, learner.note});

@@ -9,6 +9,7 @@
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/plan_facts.h"
 #include "launcher/ctl/shown_state.h"
+#include "launcher/protocol/control_protocol.h"
 #include "launcher/record/event_log.h"
 
 namespace dl::ctl {
@@ -32,6 +33,7 @@ struct JobView {
   bool alive = false;       // dlrun answered
   PlanFacts plan;
   std::string scaling;                 // how it scales, in one sentence; empty: not measured, or it cannot change
+  protocol::VoteStatus vote;           // what learners say of their number; only while dlrun answers
   std::vector<LearnerView> learners;   // of the newest attempt; may be empty
   std::vector<record::Event> history;  // events of the job, without those of learners
 };
@@ -42,6 +44,10 @@ JobView view_job(const Job& job, bool ask);
 
 // The GPUs that the job holds but has not used for long, as dlrun wrote into its Slurm comment.
 IdleHint unused_gpus(const JobView& view);
+
+// What learners say of their number: "+2 by 3 of 4 learners: loader stalls 40 %". Empty: nothing. The reason is made
+// safe for a terminal.
+std::string vote_text(const protocol::VoteStatus& vote);
 
 // What `dlctl status JOB` prints, and one element of what `--json` prints.
 std::string view_text(const JobView& view);

@@ -111,12 +111,23 @@ PolicyAnswer ask_policy(ClusterNow* cluster, int64_t id) {
   return answer;
 }
 
-// How an elastic job scales, which is why it runs at the size that it has.
-std::string scaling_of(const std::string& id) {
+// What speaks for another size of a job: how an elastic one scales, which is why it runs at the size that it has, and
+// how the learners of a running one vote.
+struct SizeTexts {
+  std::string scaling, votes;  // empty: nothing is known
+};
+
+SizeTexts size_texts_of(const std::string& id, bool runs) {
   const auto job = find_job(id, "");
-  if (!job || !job->has_dir()) return "";
-  const auto text = made_as_owner(*job, [&] { return view_job(*job, false).scaling; });
-  return text ? *text : "";
+  if (!job || !job->has_dir()) return {};
+  constexpr char kBetween = '\x1f';
+  const auto text = made_as_owner(*job, [&] {
+    const JobView view = view_job(*job, runs);
+    return vote_text(view.vote) + kBetween + view.scaling;
+  });
+  const size_t end = text ? text->find(kBetween) : std::string::npos;
+  if (end == std::string::npos) return {};
+  return {text->substr(end + 1), text->substr(0, end)};
 }
 
 Status run(const Options& options) {
@@ -131,27 +142,30 @@ Status run(const Options& options) {
     std::fprintf(stderr, "dlctl why: tenants are left out of the answer: %s\n", now.error().text.c_str());
   }
   const bool waits = texts.job.value("JobState") == "PENDING";
-  const std::string scales = scaling_of(policy::job_name(id));
+  const SizeTexts size = size_texts_of(policy::job_name(id), texts.job.value("JobState") == "RUNNING");
   if (options.json) {
     Json json = job_json(id);
     json["why"] = tenants.sentence ? *tenants.sentence : slurm.sentence;
     json["can_ever_run"] = tenants.can_ever_run && slurm.can_ever_run;
     for (const JsonMember& member : tenants.json.members()) json[member.name] = member.value;
-    if (!scales.empty()) json["scaling"] = scales;
+    if (!size.scaling.empty()) json["scaling"] = size.scaling;
+    if (!size.votes.empty()) json["votes"] = size.votes;
     json["slurm"] = slurm.json;
     json["slurm"]["why"] = slurm.sentence;
     std::printf("%s\n", json.dump_sorted(2).c_str());
     return {};
   }
-  const auto tell_scaling = [&] {
-    if (!scales.empty())
-      std::printf("scaling: %s (dlctl scaling %s)\n", printable(scales, 300).c_str(), policy::job_name(id).c_str());
+  const auto tell_size = [&] {
+    if (!size.scaling.empty())
+      std::printf("scaling: %s (dlctl scaling %s)\n", printable(size.scaling, 300).c_str(),
+                  policy::job_name(id).c_str());
+    if (!size.votes.empty()) std::printf("votes: %s\n", printable(size.votes, 1000).c_str());
   };
   if (tenants.sentence) {
     std::printf("%s\n", printable(*tenants.sentence, 1000).c_str());
     for (const std::string& line : tenants.lines) std::printf("%s\n", line.c_str());
     if (!waits) {
-      tell_scaling();
+      tell_size();
       return {};
     }
     std::printf("Slurm: %s\n", slurm.sentence.c_str());
@@ -159,7 +173,7 @@ Status run(const Options& options) {
     std::printf("%s\n", slurm.sentence.c_str());
   }
   for (const std::string& line : slurm.lines) std::printf("  %s\n", line.c_str());
-  tell_scaling();
+  tell_size();
   if (!slurm.advice.empty()) std::printf("what you can do: %s\n", slurm.advice.c_str());
   return {};
 }

@@ -110,9 +110,13 @@ void members(LearnerStatus& m, JsonMembers& each) {
   each("rank", m.rank)("host", m.host)("pid", m.pid)("state", m.state)("step", m.step)("saved_step", m.saved_step)(
       "save_ms", m.save_ms)("note", m.note);
 }
+void members(VoteStatus& m, JsonMembers& each) {
+  each("voted", m.voted)("learners", m.learners)("change", m.change)("wanted", m.wanted)("reason", m.reason);
+}
 void members(JobStatus& m, JsonMembers& each) {
   each("job", m.job)("state", m.state)("reason", m.reason)("attempt", m.attempt)("restarts", m.restarts)(
-      "max_restarts", m.max_restarts)("started_ms", m.started_ms)("stopping", m.stopping)("learners", m.learners);
+      "max_restarts", m.max_restarts)("started_ms", m.started_ms)("stopping", m.stopping)("learners", m.learners)(
+      "vote", m.vote);
 }
 void members(Stalled& m, JsonMembers& each) {
   each("silent_ms", m.silent_ms);
@@ -125,6 +129,9 @@ void members(Stacks& m, JsonMembers& each) {
 }
 void members(GpuUse& m, JsonMembers& each) {
   each("percent", m.percent);
+}
+void members(Voted& m, JsonMembers& each) {
+  each("change", m.change)("reason", m.reason);
 }
 void members(WhoConnects& m, JsonMembers& each) {
   each("query", m.query)("client", m.client)("client_port", m.client_port)("server_port", m.server_port);
@@ -153,11 +160,11 @@ void members(StatusQuery& /*message*/, JsonMembers& /*each*/) {}
 namespace {
 
 // Names of ControlMessage's alternatives, in their order.
-constexpr const char* kTypes[] = {"hello",          "started", "step_report", "progress", "notice",       "exited",
-                                  "start",          "request", "decide",      "withdraw", "signal",       "kill",
-                                  "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
-                                  "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects",
-                                  "open_session",   "resume",  "resumed",     "pmix",     "log_lost",     "log_size"};
+constexpr const char* kTypes[] = {
+    "hello",        "started",  "step_report",    "progress", "notice",   "exited",   "start",        "request",
+    "decide",       "withdraw", "signal",         "kill",     "ping",     "pause",    "status",       "reply",
+    "job_status",   "stalled",  "standing_still", "stacks",   "again",    "gpu_use",  "who_connects", "connects",
+    "open_session", "resume",   "resumed",        "pmix",     "log_lost", "log_size", "voted"};
 }  // namespace
 
 std::string encode(const ControlMessage& message) {

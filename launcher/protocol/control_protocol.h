@@ -82,6 +82,10 @@ struct StandingStill {  // answer to Stacks, when they are written
 struct GpuUse {     // use of the learner's GPUs, sent each 3 to 15 s; not if it cannot be measured
   int percent = 0;  // highest of all these GPUs since the last report
 };
+struct Voted {     // the learner says how many learners the job needs (common/contract/vote.h); at most once a second
+  int change = 0;  // compared with those that there are
+  std::string reason;
+};
 struct Connects {  // answer to WhoConnects
   int64_t query = 0;
   int uid = -1;  // who opened the connection; -1: it is not on this node
@@ -205,6 +209,11 @@ struct LearnerStatus {
   uint64_t save_ms = 0;
   std::string note;  // what is unusual about it, or empty
 };
+struct VoteStatus {  // what the learners say of their number (supervise/votes.h)
+  int voted = 0;     // learners with a vote; 0: nobody has voted, and the rest says nothing
+  int learners = 0, change = 0, wanted = 0;
+  std::string reason;
+};
 struct JobStatus {    // answer to StatusQuery
   std::string job;    // Slurm job id or "local-..."
   std::string state;  // name of record::JobState
@@ -213,12 +222,13 @@ struct JobStatus {    // answer to StatusQuery
   int64_t started_ms = 0;  // of this attempt, since the epoch
   std::string stopping;    // why it is being stopped, or empty
   std::vector<LearnerStatus> learners;
+  VoteStatus vote;
 };
 
 using ControlMessage =
     std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
                  Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again, GpuUse, WhoConnects,
-                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize>;
+                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize, Voted>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const ControlMessage& message);

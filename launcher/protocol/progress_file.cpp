@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/unique_fd.h"
+#include "common/contract/vote.h"
 
 namespace dl::protocol {
 namespace {
@@ -104,6 +105,10 @@ ProgressFile::View ProgressFile::read() const {
   view.cost_ms = page_->cost_ms;
   view.noise = page_->noise;
   return view;
+}
+
+std::string ProgressFile::vote() const {
+  return page_ == nullptr ? "" : std::string(reinterpret_cast<const char*>(page_) + kVoteAt, kVoteBytes);
 }
 
 ProgressFile::View ProgressFile::request(uint32_t kind) {

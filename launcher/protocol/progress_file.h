@@ -36,6 +36,8 @@ class ProgressFile {
     bool acted = true;  // the learner has acted upon the newest request
   };
   View read() const;
+  // The place of the learner's vote (common/contract/vote.h), as it is now; empty if there is no page.
+  std::string vote() const;
 
   // Writes an undecided request, then reads what the learner has announced; this order matters (progress_page.h).
   View request(uint32_t kind);

@@ -18,6 +18,7 @@ void LearnerWatch::begin_attempt(Journal* journal, int attempt, size_t learners,
   gpus_each_ = gpus_each;
   slow_ = SlowLearners(learners);
   idle_ = IdleGpus(learners, site_);
+  votes_.begin_attempt(learners);
 }
 
 int64_t LearnerWatch::gpu_look_ms() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is noticed of an attempt's learners while they train, and only reported: learners that are slower than the
 // others, GPUs that are not used, output that is missing in logs. The user is told, events.jsonl and the job's comment
-// too. There is no clock in this class.
+// too. And what learners say of their number, which `dlctl status` shows. There is no clock in this class.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "launcher/supervise/log_losses.h"
 #include "launcher/supervise/straggler.h"
 #include "launcher/supervise/voice.h"
+#include "launcher/supervise/votes.h"
 
 namespace dl::supervise {
 
@@ -35,11 +36,15 @@ class LearnerWatch {
   // A learner's log lacks this much so far.
   void log_lost(int rank, const protocol::LogLost& lost);
 
+  // A learner says how many learners the job needs.
+  void voted(int rank, const Vote& vote, int64_t now_ms) { votes_.cast(rank, vote, now_ms); }
+
   // To be called each second while learners run.
   void look(const std::vector<Learner>& learners, int64_t now_ms, int64_t now_unix_ms);
 
   // What `dlctl status` shows of this learner; empty: nothing.
   std::string note(int rank, int64_t now_ms) const;
+  const Votes& votes() const { return votes_; }
   const LogLosses& log_losses() const { return log_losses_; }  // of all attempts
 
  private:
@@ -52,6 +57,7 @@ class LearnerWatch {
   int attempt_ = 0, gpus_each_ = 0;
   SlowLearners slow_;
   IdleGpus idle_;
+  Votes votes_;
   LogLosses log_losses_;
 };
 

@@ -253,6 +253,8 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
     status.learners.push_back({static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step,
                                l.save_ms, watch_.note(static_cast<int>(i), now)});
   }
+  if (const auto vote = watch_.votes().of_job(attempt_.learners(), attempt_.deciding(), plan().asked, now))
+    status.vote = {vote->voted, vote->learners, vote->change, vote->wanted, vote->reason};
   server_->send(id, status);
 }
 

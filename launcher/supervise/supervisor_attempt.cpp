@@ -167,6 +167,8 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
       rendezvous_->answered(connects->query, connects->uid);
     else if (const auto* use = std::get_if<GpuUse>(&message))
       watch_.gpus_used(rank, use->percent, awake_ms());
+    else if (const auto* vote = std::get_if<Voted>(&message))
+      watch_.voted(rank, {vote->change, vote->reason}, awake_ms());
     else if (const auto* stalled = std::get_if<Stalled>(&message))
       voice_.say_if(hang_.stalled(rank, *stalled, awake_ms()));
     else if (const auto* still = std::get_if<StandingStill>(&message); still && hang_.answered(rank, *still))

@@ -26,6 +26,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   JobStatus status;
   status.job = "12";
   status.learners = {{0, "n1", 42, "PROCESSING", 5, 4, 100, "slow"}};
+  status.vote = {3, 4, 2, 6, "loader stalls 40 %"};
   const ControlMessage messages[] = {
       Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 4712, 4713, {4714}, 42, false, true, "why"},
       Started{7},
@@ -56,7 +57,8 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
       Connects{7, 1000},
       OpenSession{1, "ab", "cd", 4711},
       Resume{1, "ab", 5, 2},
-      Resumed{"cd", 6, 3}};
+      Resumed{"cd", 6, 3},
+      Voted{-2, "a \"b\""}};
   static_assert(std::size(messages) == std::variant_size_v<ControlMessage>);
   for (const ControlMessage& message : messages) {
     std::string line = encode(message);

@@ -31,6 +31,7 @@ from .reader import TensorInfo
 from .reading import Checkpoint, Loaded, open
 from .samplers import GlobalBatches
 from .shard import Shard
+from .voting import vote
 from .world import World, find_world, split_evenly
 
 _ADAPTERS = ("dcp", "huggingface", "lightning")
@@ -48,7 +49,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "attach", "Job", "open", "Checkpoint", "Loaded", "TensorInfo", "Batch", "find_batch", "GlobalBatches", "NoiseScale", "Shard", "PerRank", "Context", "SaveStats", "World", "find_world", "split_evenly",
-    "set_log", "version", "EXIT_SAVED", "EXIT_NOT_SAVED",
+    "set_log", "version", "vote", "EXIT_SAVED", "EXIT_NOT_SAVED",
     "Error", "BusyError", "CorruptError", "DeniedError", "InFlightError", "InternalError", "InvalidError", "IoError", "LibraryError",
     "MismatchError", "NoMemoryError", "NoSpaceError", "NotFoundError", "StateError", "WaitTimeoutError",
 ]

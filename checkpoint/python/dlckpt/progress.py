@@ -9,6 +9,7 @@ from .entries import Entry
 from .errors import InvalidError
 from .noise import NoiseScale
 from .samplers import GlobalBatches
+from .voting import vote
 from .world import World
 
 
@@ -79,6 +80,10 @@ class Progress:
         if not 0 <= samples < float("inf"):
             raise InvalidError("job.noise_scale(%s): the value is out of range; allowed: 0 or more samples" % samples)
         self._noise = float(samples)
+
+    def vote(self, change: int, reason: str = "") -> None:
+        """Says how many learners the job needs: dlckpt.vote(). Each learner votes by itself; no directory is needed."""
+        vote(change, reason)
 
     def _progress(self) -> Dict[str, Any]:
         """The progress that is recorded with each checkpoint; empty if the batch is not known."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of slurm-dl from Python: a function becomes a Slurm job, and its return value comes back; a training reports
-its metrics.
+its metrics, and how many learners it needs.
 
     import dl
 
@@ -15,6 +15,7 @@ its metrics.
     dl.jobs()                    # all jobs of this folder
 
     dl.metric(loss=0.3, step=120)  # in a training: "dlctl metrics" shows it; nothing happens outside of a job
+    dl.vote(+2, "loader stalls 40 %")  # "dlctl status" shows it
 
 The package runs ``dlrun --submit`` to submit a job and ``dlctl status`` to get its state. It keeps no state of its own
 except the files in ``dl-calls/`` of the working directory, by which a job is found again. So a job outlives the Python
@@ -23,8 +24,10 @@ reference.
 """
 from .errors import JobCancelled, JobFailed, ResultError, SubmitError
 from .job import Job, as_completed, job, jobs
+from .loader_stall import LoaderStall
 from .reporting import metric
 from .submit import map_array, submit
+from .voting import vote
 
-__all__ = ["Job", "JobCancelled", "JobFailed", "ResultError", "SubmitError", "as_completed", "job", "jobs", "map_array", "metric",
-           "submit"]
+__all__ = ["Job", "JobCancelled", "JobFailed", "LoaderStall", "ResultError", "SubmitError", "as_completed", "job", "jobs", "map_array",
+           "metric", "submit", "vote"]

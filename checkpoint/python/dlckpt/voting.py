@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vote(): how many learners the job needs, as a learner says it.
+
+A vote stands in the file of the progress page, where the learner's agent reads it: common/contract/vote.h says how. The
+package dl, which programs without checkpoints use, does the same (launcher/python/dl/voting.py).
+"""
+from __future__ import annotations
+
+import fcntl
+import operator
+import os
+import stat
+import struct
+import time
+
+from .errors import InvalidError
+from .log import say
+
+_MAGIC = struct.pack("=Q", 0x31474B5054434C44)  # begins the page
+_PAGE_BYTES = 4096
+_VOTE_AT = 1024  # place of the vote in the file
+MOST_CHANGE = 100000
+MOST_REASON = 200  # bytes
+
+_said = False
+
+
+def _check_sum(data: bytes) -> int:
+    total = 2166136261  # FNV-1a
+    for byte in data:
+        total = (total ^ byte) * 16777619 & 0xFFFFFFFF
+    return total
+
+
+def vote_bytes(change: int, reason: bytes, number: int) -> bytes:
+    """What stands in the file for a vote."""
+    rest = struct.pack("=IQq%ds" % MOST_REASON, len(reason), number, change, reason)
+    return struct.pack("=I", _check_sum(rest)) + rest
+
+
+def _is_short_text(reason: object) -> bool:
+    try:
+        return (isinstance(reason, str) and len(reason.encode()) <= MOST_REASON and
+                not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in reason))
+    except UnicodeEncodeError:
+        return False
+
+
+def _write(path: str, data: bytes) -> None:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # a program that was started elsewhere with a copied environment
+    if fd <= 2:  # the program has closed it, and what another thread prints would go into the page
+        low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+        os.close(low)
+    try:
+        # Whatever the variable names, only a page is written to.
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size < _PAGE_BYTES or os.pread(fd, len(_MAGIC), 0) != _MAGIC:
+            raise OSError("it is no progress page")
+        if os.pwrite(fd, data, _VOTE_AT) != len(data):
+            raise OSError("only a part was written")
+    finally:
+        os.close(fd)
+
+
+def vote(change: int, reason: str = "") -> None:
+    """Says how many learners the job needs, compared with those that it has: ``job.vote(+2, "loader stalls 40 %")``.
+
+    change  learners to add, or if negative to give back; 0: the number is right
+    reason  for people, at most 200 bytes, without control characters
+
+    "dlctl status" and "dlctl why" show the job's vote: the median of all learners' votes, where one that has not voted counts
+    as a vote for no change. A learner's newest vote counts, for 10 minutes: repeat it as long as it holds. A vote changes no
+    size. Outside of dlrun nothing is done. InvalidError tells of arguments that are not allowed, everywhere; a vote that cannot
+    be told ends no training, and is said once."""
+    global _said
+    try:
+        number = operator.index(change)
+    except TypeError:
+        raise InvalidError("vote(%r): change is no whole number" % (change,)) from None
+    if not -MOST_CHANGE <= number <= MOST_CHANGE:
+        raise InvalidError("vote(%d): the change is out of range; allowed: %d to %d" % (number, -MOST_CHANGE, MOST_CHANGE))
+    if not _is_short_text(reason):
+        raise InvalidError("vote(reason=%.80r): allowed: a text of at most %d bytes of UTF-8 without control characters" % (
+            reason, MOST_REASON))
+    path = os.environ.get("DL_PROGRESS")
+    if not path:
+        return
+    try:
+        _write(path, vote_bytes(number, reason.encode(), time.monotonic_ns() | 1))
+    except OSError as error:
+        if not _said:
+            _said = True
+            say("votes are not told: %s: %s" % (path, error.strerror or error))
+
+
+__all__ = ["vote"]

@@ -66,3 +66,22 @@ tells() { wait_for 20 "dlctl why $1 says '$2', not: $(dlctl why "$1")" says "$1"
   [ "$status" -eq 3 ]
   assert_contains "$output" '^dlctl why: job 99999 is not known to Slurm \(any more\), so it does not wait; '
 }
+
+@test "what the learners of a running job say of their number is told beside its state" {
+  cat >vote.py <<'PY'
+import os, time
+import dl
+dl.vote(+2, "loader stalls 40 %")
+while not os.path.exists("go"):
+    time.sleep(0.1)
+PY
+  printf '#!/bin/bash\nexec dlrun -- /usr/bin/python3 vote.py\n' >vote.sh
+  job=$(submit --time=10 --output=vote.out --dl-framework=generic --dl-learners=2 vote.sh)
+  wait_state "$job" RUNNING 30
+  tells "$job" '^votes: \+2 by 2 of 2 learners \(at most 2 were asked for\): loader stalls 40 %$'
+  [ "$(dlctl why --json "$job" | jq -r .votes)" = '+2 by 2 of 2 learners (at most 2 were asked for): loader stalls 40 %' ]
+  assert_contains "$(dlctl status "$job")" '^votes +\+2 by 2 of 2 learners'
+  touch go
+  wait_state "$job" COMPLETED 60
+  [ "$(dlctl why --json "$job" | jq -c .votes)" = null ]
+}

@@ -61,7 +61,7 @@ struct ProgressPage {
 static_assert(sizeof(std::atomic<int64_t>) == 8 && std::atomic<int64_t>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) == 192);
 
-// Size of the file.
+// Size of the file. Behind the page, the learner's vote on the number of learners has its place (vote.h).
 constexpr unsigned kProgressPageBytes = 4096;
 
 }  // namespace dl

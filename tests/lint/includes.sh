@@ -35,6 +35,7 @@ launcher/slurm_cli      | common/base common/process
 launcher/record         | common/base common/contract common/json common/scaling
 launcher/logs           | common/base launcher/record
 launcher/metrics        | common/base common/contract common/json
+launcher/plot           | common/base common/cli
 launcher/image          | common/base common/contract common/process frameworks/.
 launcher/protocol       | common/base common/contract common/json frameworks/. launcher/image
 launcher/plan           | common/base common/contract common/json common/site frameworks/. launcher/bind launcher/image launcher/slurm_cli

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl metrics JOB...: the values that learners reported, over all attempts: loss, accuracy and whatever else.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
+#include "common/base/atomic_file.h"
+#include "common/base/letters.h"
 #include "common/base/parse.h"
 #include "launcher/ctl/act_as.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/metrics_job.h"
+#include "launcher/ctl/metrics_plot.h"
 #include "launcher/ctl/metrics_view.h"
 #include "launcher/ctl/subcommand.h"
+#include "launcher/ctl/terminal.h"
 
 namespace dl::ctl {
 namespace {
@@ -17,15 +23,42 @@ constexpr size_t kMostJobs = 100;
 
 struct Options {
   std::vector<std::string> jobs;
-  std::string dir;
+  std::string dir, svg, marks;
   MetricsChoice choice;
   int rank = -1;
-  bool csv = false, json = false;
+  bool csv = false, json = false, plot = false;
 };
 
+// At most one form of output may be chosen.
+Status check_forms(const Options& options) {
+  std::string first;
+  for (const auto& [name, given] : {std::pair{"--csv", options.csv},
+                                    {"--json", options.json},
+                                    {"--plot", options.plot},
+                                    {"--svg", !options.svg.empty()}}) {
+    if (!given) continue;
+    if (!first.empty())
+      return Error{Errc::kConflict, first + " and " + name + " exclude each other; allowed: one of them"};
+    first = name;
+  }
+  return {};
+}
+
+// Braille where the locale has it, else letters, unless the user says what to draw with.
+plot::TextStyle style_of(const Options& options) {
+  constexpr int kOthers = 10, kMostRows = 20;  // lines of the terminal for what is no curve
+  const Terminal terminal = standard_output();
+  plot::TextStyle style;
+  style.width = terminal.columns;
+  style.colour = terminal.colour;
+  if (terminal.rows > 0) style.rows = std::clamp(terminal.rows - kOthers, 4, kMostRows);
+  if (options.marks == "ascii" || (options.marks.empty() && !locale_is_utf8())) style.marks = plot::Marks::kLetters;
+  if (options.marks == "blocks") style.marks = plot::Marks::kBlocks;
+  return style;
+}
+
 Status run(Options options) {
-  if (options.csv && options.json)
-    return Error{Errc::kConflict, "--csv and --json exclude each other; allowed: one of them"};
+  DL_TRY(check_forms(options));
   if (!options.dir.empty() && options.jobs.size() > 1)
     return Error{Errc::kConflict, "--dir names the directory of one job; allowed: one JOB with it"};
   if (options.jobs.size() > kMostJobs)
@@ -65,7 +98,13 @@ Status run(Options options) {
                                               : " has no metrics yet: lines such as \"step 10: loss=0.33\" in the "
                                                 "output of learner 0 are recognised; see dlctl(1), metrics")};
   }
-  std::fputs(metrics_table(jobs, superseded).c_str(), stdout);
+  if (!options.svg.empty()) {
+    show_letters(true);  // whatever the terminal's letters are: the file is UTF-8
+    return replace_file(options.svg, metrics_svg(jobs, superseded));
+  }
+  const std::string text =
+      options.plot ? metrics_plot(jobs, superseded, style_of(options)) : metrics_table(jobs, superseded);
+  std::fputs(text.c_str(), stdout);
   return {};
 }
 
@@ -78,6 +117,11 @@ Run add_metrics(CommandLine* line) {
   line->option("--group", &options->choice.group, "only this group, such as train, validate or test").form("GROUP");
   line->option("--rank", &options->rank, "only of this rank").form("R").between(0, 999999);
   line->flag("--all", &options->choice.superseded, "with the points that later attempts have superseded");
+  line->flag("--plot", &options->plot, "the curves, drawn in the terminal");
+  line->option("--marks", &options->marks, "what --plot draws with; braille where the locale has it")
+      .among({"braille", "blocks", "ascii"})
+      .needs("--plot");
+  line->option("--svg", &options->svg, "the curves as a picture into this file").form("FILE");
   line->flag("--csv", &options->csv, "all points, one a line");
   line->flag("--json", &options->json, "all points, for programs");
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");

@@ -83,10 +83,15 @@ Result<JobMetrics> read_metrics(const Job& job, const MetricsChoice& choice) {
     all.job.notes.insert(all.job.notes.begin(),
                          "older attempts are left out, because the files of the job are more than 1 GiB together");
   std::vector<metrics::Saved> saved;
+  std::string ended;  // how the attempts so far did
   for (const record::Event& event : view_job(job, false).history) {
     if (event.step) saved.push_back({*event.step, event.time_ms});
     const auto attempt = all.attempts.find(event.attempt);
-    if (attempt != all.attempts.end() && attempt->second.time_ms == 0) attempt->second.time_ms = event.time_ms;
+    if (attempt != all.attempts.end() && attempt->second.time_ms == 0) {
+      attempt->second.time_ms = event.time_ms;
+      attempt->second.why = ended;
+    }
+    if (!event.reason.empty()) ended = event.reason;
   }
   std::vector<metrics::AttemptStart> starts;
   for (const auto& [number, attempt] : all.attempts) {

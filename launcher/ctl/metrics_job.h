@@ -23,6 +23,7 @@ struct MetricsAttempt {
   int attempt = 0;
   int64_t time_ms = 0;          // when it began; 0: unknown
   std::optional<int64_t> step;  // train step with which its learners began; none: unknown
+  std::string why{};            // how the attempt before it ended; empty: unknown. Hostile.
 };
 
 struct JobMetrics {

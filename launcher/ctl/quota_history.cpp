@@ -3,28 +3,18 @@
 
 #include <fmt/core.h>
 #include <strings.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 
 #include "common/base/atomic_file.h"
 #include "common/base/count.h"
 #include "common/base/parse.h"
 #include "launcher/ctl/history_plot.h"
+#include "launcher/ctl/terminal.h"
 #include "launcher/ctl/text.h"
 
 namespace dl::ctl {
 namespace {
-
-constexpr size_t kWidth = 80, kWidest = 200;
-
-size_t terminal_width() {
-  winsize size = {};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kWidth;
-  return std::min<size_t>(size.ws_col, kWidest);
-}
 
 Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, const Period& period) {
   auto history = observe::read_history(options.file, period.to_s);
@@ -93,7 +83,7 @@ Status show_history(const HistoryOptions& options, bool json) {
   if (!options.svg.empty()) return replace_file(options.svg, history_svg(spans, period));
   const std::string text = json          ? history_json(spans)
                            : options.csv ? observe::format_history(spans)
-                                         : history_text(spans, period, terminal_width());
+                                         : history_text(spans, period, static_cast<size_t>(standard_output().columns));
   std::fputs(text.c_str(), stdout);
   return {};
 }

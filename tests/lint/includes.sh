@@ -48,7 +48,7 @@ launcher/preflight      | common/base common/cli common/contract common/json com
 launcher/submit         | common/base common/contract common/json common/process launcher/options launcher/plan
 launcher/supervise      | common/base common/contract common/json common/process common/scaling common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/logs launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/runs launcher/slurm_cli
 launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/runs launcher/submit launcher/supervise
-launcher/ctl            | common/base common/cli common/contract common/json common/process common/scaling common/site frameworks/. launcher/logs launcher/metrics launcher/protocol launcher/record launcher/slurm_cli slurm-plugin/observe slurm-plugin/policy
+launcher/ctl            | common/base common/cli common/contract common/json common/process common/scaling common/site frameworks/. launcher/logs launcher/metrics launcher/plot launcher/protocol launcher/record launcher/slurm_cli slurm-plugin/observe slurm-plugin/policy
 slurm-plugin/.          | common/base common/contract
 slurm-plugin/network    | common/base common/process common/site
 slurm-plugin/spank      | common/base common/contract common/site frameworks/. slurm-plugin/. slurm-plugin/network

@@ -31,6 +31,11 @@ bool is_name(std::string_view text) {
          std::all_of(text.begin(), text.end(), word);
 }
 
+bool has_controls(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
 // Whether the place says something of the value, and is none.
 bool is_place(std::string_view name) {
   return name == "step" || name == "iteration" || name == "time" || name == "epoch";
@@ -64,8 +69,7 @@ Result<std::string> expand_pattern(std::string_view pattern) {
   if (typed.empty()) return wrong("is no expression; allowed: a regular expression such as loss=%{FLOAT:loss}");
   if (typed.size() > kLongestPattern)
     return wrong("is too long; allowed: up to " + std::to_string(kLongestPattern) + " characters");
-  if (std::any_of(typed.begin(), typed.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }))
-    return wrong("has control characters; allowed: \\t and the like");
+  if (has_controls(typed)) return wrong("has control characters; allowed: \\t and the like");
   std::string expression;
   for (size_t at = 0; at < typed.size();) {
     const size_t begin = typed.find("%{", at);
@@ -95,13 +99,24 @@ Result<std::string> expand_pattern(std::string_view pattern) {
   return expression;
 }
 
+std::string_view event_folder(std::string_view part) {
+  constexpr std::string_view kBegin = "events:";
+  if (part.substr(0, kBegin.size()) != kBegin || part.find("%{") != std::string_view::npos ||
+      part.find("(?") != std::string_view::npos)
+    return {};
+  part.remove_prefix(kBegin.size());
+  return part.size() > kLongestPattern || part.substr(0, 1) == " " || has_controls(part) ? std::string_view() : part;
+}
+
 Result<std::vector<std::string>> parse_metrics(std::string_view text) {
   constexpr std::string_view kBetween = " || ";
   std::vector<std::string> patterns;
   for (;;) {
     const size_t end = text.find(kBetween);
     const std::string_view pattern = trim(text.substr(0, end));
-    if (auto expanded = expand_pattern(pattern); !expanded) return std::move(expanded).error();
+    if (auto expanded = event_folder(pattern).empty() ? expand_pattern(pattern) : Result<std::string>(std::string());
+        !expanded)
+      return std::move(expanded).error();
     if (patterns.size() >= kMostPatterns)
       return Error{Errc::kInvalid, "there are more than " + std::to_string(kMostPatterns) +
                                        " expressions; allowed: up to " + std::to_string(kMostPatterns) +

@@ -7,7 +7,9 @@
 //   validation: (?<val_accuracy>%{FLOAT}) || perplexity=%{FLOAT:ppl}
 //
 // "%{FLOAT:loss}" is a macro whose text is the value of loss, short for "(?<loss>%{FLOAT})". " || " stands between
-// several expressions.
+// several expressions. A part may also be a folder in which the program writes TensorBoard's event files:
+//
+//   events:runs/digits
 #pragma once
 
 #include <string>
@@ -28,8 +30,12 @@ std::string macro_names();
 // or no name for a value: "'%{FLAOT}' is no macro; allowed: %{FLOAT}, ...".
 Result<std::string> expand_pattern(std::string_view pattern);
 
-// --dl-metrics: the expressions in it as they were written, each of which expand_pattern() accepts. kInvalid as there,
-// or if there are more than kMostPatterns.
+// The folder of TensorBoard's event files that a part of --dl-metrics names, "events:DIR"; empty if the part is an
+// expression. A text with a macro or a named part is one, whatever it begins with.
+std::string_view event_folder(std::string_view part);
+
+// --dl-metrics: the parts of it as they were written, each of which names a folder, or is an expression that
+// expand_pattern() accepts. kInvalid as there, or if there are more than kMostPatterns.
 Result<std::vector<std::string>> parse_metrics(std::string_view text);
 
 }  // namespace dl

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
@@ -262,6 +263,7 @@ void Agent::on_start(const protocol::Start& message) {
   watch_ = ProgressWatch(start.hang_ms);
   if (start.free_ports)
     for (HeldPort& port : ports_) port.release();
+  learner_since_ms_ = unix_ms();
   Result<pid_t> pid = start_learner(start, progress_.path(), write_end.get());
   if (!pid) {
     failed.error = pid.error().text;

@@ -17,6 +17,7 @@ namespace dl::agent {
 namespace {
 
 constexpr int64_t kSampleMs = 1000;                              // how often progress is looked for
+constexpr const char* kEventsFolder = "tb";                      // in LOG_DIR, as FfDL's programs name it
 constexpr const char* kEmetricsFile = "evaluation-metrics.txt";  // in LOG_DIR, as FfDL's programs name it
 
 }  // namespace
@@ -88,10 +89,14 @@ void Agent::read_metrics(const protocol::Start& start) {
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     return tee_.feed("dl-agent: " + errno_error("write to " + folder, errno).text +
                      ": no metrics of this learner are recorded\n");
-  std::vector<std::string> words = {
-      "series=" + start.series,       "log=" + start.log,
-      "values=" + start.values,       "emetrics=" + start.context.log_dir + "/" + kEmetricsFile,
-      "progress=" + progress_.path(), "batch=" + std::to_string(start.context.global_batch)};
+  std::vector<std::string> words = {"series=" + start.series,
+                                    "log=" + start.log,
+                                    "values=" + start.values,
+                                    "emetrics=" + start.context.log_dir + "/" + kEmetricsFile,
+                                    "progress=" + progress_.path(),
+                                    "batch=" + std::to_string(start.context.global_batch),
+                                    "since=" + std::to_string(learner_since_ms_),
+                                    "events=" + start.context.log_dir + "/" + kEventsFolder};
   for (const std::string& pattern : start.metrics) words.push_back("pattern=" + pattern);
   if (Status started = metrics_.start(std::move(words)); !started)
     tee_.feed("dl-agent: " + started.error().text + ": no metrics of this learner are recorded\n");

@@ -7,6 +7,7 @@
 
 #include "common/base/awake_clock.h"
 #include "common/base/parse.h"
+#include "common/contract/metric_patterns.h"
 #include "launcher/metrics/emetrics.h"
 
 namespace dl::metrics {
@@ -17,7 +18,8 @@ constexpr size_t kMostRead = 256 << 10;  // in one go: what it tells fits into a
 constexpr const char* kLog = "#log";
 constexpr const char* kValues = "#values";
 constexpr const char* kEmetrics = "#emetrics";
-constexpr std::string_view kTold = "#told ";  // and a name that the learner reports itself
+constexpr std::string_view kEvents = "#events ";  // and the path of an event file
+constexpr std::string_view kTold = "#told ";      // and a name that the learner reports itself
 constexpr const char* kEpoch = "#epoch";
 constexpr const char* kBatches = "#batches";
 constexpr const char* kCounted = "#counted";
@@ -44,8 +46,25 @@ Status Collector::open() {
           {path, position, LineFile(path, static_cast<uint64_t>(known(writer_, position)), kLongestRecord, false)});
   for (const auto& [name, there] : writer_.positions())
     if (name.compare(0, kTold.size(), kTold) == 0) told_.insert(name.substr(kTold.size()));
-  for (const std::string& pattern : options_.patterns)
-    if (Status added = patterns_.add(pattern); !added) writer_.note(added.error().text);
+  std::set<std::string> folders;  // each once
+  const auto add_folder = [&](std::string folder) {
+    while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+    if (!folder.empty() && folders.insert(folder).second) events_.emplace_back(folder, options_.since_ms);
+  };
+  add_folder(options_.events);
+  for (const std::string& pattern : options_.patterns) {
+    const std::string folder(event_folder(pattern));
+    if (!folder.empty())
+      add_folder(folder);
+    else if (Status added = patterns_.add(pattern); !added)
+      writer_.note(added.error().text);
+  }
+  for (const auto& [name, position] : writer_.positions()) {
+    if (name.compare(0, kEvents.size(), kEvents) != 0) continue;
+    const std::string path = name.substr(kEvents.size());
+    for (EventFiles& files : events_)
+      if (path.compare(0, files.folder().size() + 1, files.folder() + "/") == 0) files.set_position(path, position);
+  }
   usual_.epoch = known(writer_, kEpoch);
   usual_.batches = known(writer_, kBatches);
   usual_.counted = known(writer_, kCounted) - 1;
@@ -87,13 +106,30 @@ void Collector::take_record(const std::string& path, std::string_view line) {
     writer_.note(
         "values that the program reported are missing, because its file could not be written, or writing took the "
         "program too long: the file system is slow, or threads of a Python program waited for one another");
+  tell(found);
+  add(&found);
+}
+
+void Collector::tell(const std::vector<Found>& found) {
   for (const Found& one : found) {
     if (told_.size() >= kMostSeries) break;
     std::string name = name_told(one);
     if (!told_.insert(name).second) continue;
     writer_.position(std::string(kTold).append(name), 1);
   }
-  add(&found);
+}
+
+bool Collector::read_events(bool last) {
+  bool more = false;
+  for (EventFiles& files : events_) {
+    EventLook look = files.look(awake_ms(), last);
+    tell(look.found);
+    add(&look.found);
+    for (const auto& [path, position] : look.positions) writer_.position(std::string(kEvents).append(path), position);
+    for (const std::string& note : look.notes) writer_.note(note);
+    more = more || look.more;
+  }
+  return more;
 }
 
 bool Collector::read_records() {
@@ -153,12 +189,15 @@ bool Collector::look(int64_t now_ms) {
   std::vector<std::string> lines;
   const bool more_log = read_log(&lines);
   const bool more_values = read_records();
+  const bool more_events = read_events(false);
   take_log(lines);
   flush();
-  return more_values || more_log;
+  return more_values || more_events || more_log;
 }
 
 void Collector::finish(int64_t now_ms, int64_t deadline_ms) {
+  now_ms_ = now_ms;
+  while (read_events(true) && awake_ms() < deadline_ms) flush();
   while (look(now_ms) && awake_ms() < deadline_ms) continue;
   for (Records& records : records_) {
     records.file.finish([&](std::string_view line) { take_record(records.path, line); });

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "launcher/metrics/event_files.h"
 #include "launcher/metrics/line_file.h"
 #include "launcher/metrics/log_patterns.h"
 #include "launcher/metrics/progress_view.h"
@@ -27,7 +28,10 @@ struct CollectorOptions {
   std::string emetrics;  // another one, where FfDL's programs write theirs; may be empty
   std::string progress;  // path of the progress page; may be empty
   int64_t batch = 0;     // samples of a train step; 0: unknown
-  std::vector<std::string> patterns{};  // expressions that find metrics in the log (log_patterns.h)
+  // Expressions that find metrics in the log (log_patterns.h), and folders of event files ("events:DIR").
+  std::vector<std::string> patterns{};
+  std::string events{};  // a folder of event files that is looked for without being asked; may be empty
+  int64_t since_ms = 0;  // when the learner was started; 0: unknown
 };
 
 class Collector {
@@ -50,6 +54,9 @@ class Collector {
   bool read_log(std::vector<std::string>* lines);
   void take_log(const std::vector<std::string>& lines);
   bool read_records();
+  bool read_events(bool last);
+  // These names are not taken from the log.
+  void tell(const std::vector<Found>& found);
   void look_at_page(bool last);
   void flush();
 
@@ -65,6 +72,7 @@ class Collector {
     LineFile file;
   };
   std::vector<Records> records_;
+  std::vector<EventFiles> events_;
   std::set<std::string> told_;  // names that the learner reports itself
   LogPatterns patterns_;
   UsualLines usual_;

@@ -57,6 +57,10 @@ Result<CollectorOptions> options_of(int argc, char** argv) {
       options.emetrics = value;
     } else if (name == "pattern") {
       options.patterns.push_back(value);
+    } else if (name == "events") {
+      options.events = value;
+    } else if (name == "since") {
+      DL_TRY_ASSIGN(options.since_ms, parse_int(value, 0, 1'000'000'000'000'000));
     } else if (name == "progress") {
       options.progress = value;
     } else if (name == "batch") {

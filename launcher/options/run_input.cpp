@@ -252,7 +252,7 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
   DL_TRY_ASSIGN(input.request, plan::read_request(input.environment, options, input.site));
   metrics::LogPatterns patterns;
   for (const std::string& pattern : input.request.metrics)
-    if (Status added = patterns.add(pattern); !added)
+    if (Status added = event_folder(pattern).empty() ? patterns.add(pattern) : Status(); !added)
       return std::move(added).error().with_context(options.metrics ? "--metrics" : env::kMetrics);
   if (input.request.image) {
     const ImageName named = split_image(*input.request.image);

@@ -36,6 +36,20 @@ TEST(MetricPatternsTest, ExpressionsAreDividedAndLookedAt) {
   EXPECT_EQ(refusal(many), "there are more than 20 expressions; allowed: up to 20, with \" || \" between them");
 }
 
+TEST(MetricPatternsTest, FoldersOfEventFilesStandBesideExpressions) {
+  EXPECT_EQ(*parse_metrics("events:runs/a b || x=%{INT:x}"),
+            (std::vector<std::string>{"events:runs/a b", "x=%{INT:x}"}));
+  EXPECT_EQ(event_folder("events:runs/a b"), "runs/a b");
+  EXPECT_EQ(event_folder("events:/tmp/tb"), "/tmp/tb");
+  for (const char* expression :
+       {"events:%{INT:events}", "events: (?<n>.*)", "events:(?P<n>.*)", "x=%{INT:x}", "events"})
+    EXPECT_EQ(event_folder(expression), "") << expression;
+  EXPECT_EQ(*parse_metrics("events:%{INT:n}"), std::vector<std::string>{"events:%{INT:n}"});
+  EXPECT_NE(refusal("events:").find("names no value"), std::string::npos);
+  EXPECT_NE(refusal("events:a\nb").find("control characters"), std::string::npos);
+  EXPECT_NE(refusal("events:" + std::string(1001, 'x')).find("is too long"), std::string::npos);
+}
+
 std::string found_in(const std::string& spec, const std::string& line) {
   LogPatterns patterns;
   const auto typed = parse_metrics(spec);

@@ -119,6 +119,7 @@ Run add_metrics(CommandLine* line) {
   line->flag("--all", &options->choice.superseded, "with the points that later attempts have superseded");
   line->flag("--plot", &options->plot, "the curves, drawn in the terminal");
   line->option("--marks", &options->marks, "what --plot draws with; braille where the locale has it")
+      .form("braille|blocks|ascii")
       .among({"braille", "blocks", "ascii"})
       .needs("--plot");
   line->option("--svg", &options->svg, "the curves as a picture into this file").form("FILE");

@@ -233,11 +233,12 @@ wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
   script train.sh "export PATH=$PWD/late:\$PATH" 'exec dlrun --preflight=off -- true'
   local of dlrun asked deadline
   for of in first other; do
-    job=$(submit --dl-learners=1 train.sh)
+    # With a restart, since another dlrun goes on with the job only then, or if the end of the job has reached it at once.
+    job=$(submit --dl-learners=1 --dl-restarts=1 train.sh)
     wait_for 30 "dlrun of job $job has asked for its agents" test -e "asked-$job"
     dlrun=$(jq -r .pid "dl-$job/control.json")
     # So that it is another one that learns of the end.
-    [ $of = first ] || kill -9 "$dlrun"
+    [ $of = first ] || kill_process "$dlrun"
     asked=$(date +%s)
     on_login scontrol requeue "$job"
     wait_file "dl-$job/events.jsonl" '"deadline_ms"' 30

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <utility>
 
 #include "common/base/little_endian.h"
 #include "launcher/metrics/emetrics.h"
@@ -180,7 +179,7 @@ bool read_plugin(std::string_view message, bool* other) {
 }
 
 // Summary.Value
-bool read_value(std::string_view message, std::string_view folder, std::vector<Found>* found) {
+bool read_value(std::string_view message, std::string_view folder, size_t most, std::vector<Found>* found) {
   constexpr uint64_t kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9;
   std::string_view tag;
   std::optional<double> value;
@@ -194,20 +193,29 @@ bool read_value(std::string_view message, std::string_view folder, std::vector<F
     if (field.number == kMetadata && field.kind == kBytes && !read_plugin(field.bytes, &other)) return false;
   }
   if (fields.damaged()) return false;
-  if (!value || other || tag.empty() || found->size() >= kMostOfEvent) return true;
-  Found one;
+  if (!value || other || tag.empty() || found->size() >= most) return true;
+  Found& one = found->emplace_back();
   name_of_tag(tag, folder, &one);
   one.value = *value;
-  found->push_back(std::move(one));
   return true;
 }
 
-bool read_summary(std::string_view message, std::string_view folder, std::vector<Found>* found) {
+// most: of found, with what it has already.
+bool read_summary(std::string_view message, std::string_view folder, size_t most, std::vector<Found>* found) {
   Field field;
   Fields fields(message);
   while (fields.next(&field))
-    if (field.number == 1 && field.kind == kBytes && !read_value(field.bytes, folder, found)) return false;
+    if (field.number == 1 && field.kind == kBytes && !read_value(field.bytes, folder, most, found)) return false;
   return !fields.damaged();
+}
+
+// The group that a word means, in any case of its letters; empty if none.
+std::string_view group_of(std::string_view word) {
+  constexpr size_t kLongest = 16;  // all such words are shorter
+  char lowered[kLongest];
+  if (word.empty() || word.size() > kLongest) return {};
+  std::transform(word.begin(), word.end(), lowered, [](char c) { return lower(c); });
+  return group_of_word(std::string_view(lowered, word.size()));
 }
 
 // The group of the last word in a text that is divided by '_', '-' and '.'; empty if no word is a group's.
@@ -215,7 +223,7 @@ std::string_view group_in(std::string_view text) {
   std::string_view group;
   while (!text.empty()) {
     const size_t end = text.find_first_of("_-.");
-    const std::string_view its = group_of_word(lower(text.substr(0, end)));
+    const std::string_view its = group_of(text.substr(0, end));
     if (!its.empty()) group = its;
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
@@ -229,11 +237,11 @@ void name_of_tag(std::string_view tag, std::string_view folder, Found* found) {
   found->name = tag;
   std::string_view group;
   if (first != std::string_view::npos) {
-    const std::string_view front = group_of_word(lower(tag.substr(0, first)));
-    group = front.empty() ? group_of_word(lower(tag.substr(last + 1))) : front;
+    const std::string_view front = group_of(tag.substr(0, first));
+    group = front.empty() ? group_of(tag.substr(last + 1)) : front;
     if (!group.empty()) found->name = front.empty() ? tag.substr(0, last) : tag.substr(first + 1);
   } else if (const size_t word = tag.find('_'); word != std::string_view::npos) {
-    group = group_of_word(lower(tag.substr(0, word)));
+    group = group_of(tag.substr(0, word));
     if (!group.empty()) found->name = tag.substr(word + 1);
   }
   if (found->name.empty()) found->name = tag;
@@ -244,7 +252,7 @@ void name_of_tag(std::string_view tag, std::string_view folder, Found* found) {
 bool read_event(std::string_view bytes, std::string_view folder, std::vector<Found>* found) {
   constexpr uint64_t kWallTime = 1, kStep = 2, kSummary = 5;
   constexpr double kLatest = 1e11;  // seconds: beyond it, it is no time
-  std::vector<Found> its;
+  const size_t before = found->size();
   double wall_time = 0;
   auto step = int64_t{0};  // which Protocol Buffers leave out
   Field field;
@@ -252,13 +260,20 @@ bool read_event(std::string_view bytes, std::string_view folder, std::vector<Fou
   while (fields.next(&field)) {
     if (field.number == kWallTime && field.kind == kFixed64) wall_time = double_of(field.value);
     if (field.number == kStep && field.kind == kVarint) step = static_cast<int64_t>(field.value);
-    if (field.number == kSummary && field.kind == kBytes && !read_summary(field.bytes, folder, &its)) return false;
+    if (field.number == kSummary && field.kind == kBytes &&
+        !read_summary(field.bytes, folder, before + kMostOfEvent, found)) {
+      found->resize(before);
+      return false;
+    }
   }
-  if (fields.damaged()) return false;
-  for (Found& one : its) {
+  if (fields.damaged()) {
+    found->resize(before);
+    return false;
+  }
+  for (size_t i = before; i < found->size(); ++i) {
+    Found& one = (*found)[i];
     one.time_ms = wall_time > 0 && wall_time < kLatest ? static_cast<int64_t>(wall_time * 1000) : 0;
     one.step = step >= 0 && step <= kMostStep ? step : kNoStep;
-    found->push_back(std::move(one));
   }
   return true;
 }

@@ -36,12 +36,15 @@ std::string lower(std::string_view text) {
 }
 
 std::string_view group_of_word(std::string_view word) {
-  for (const std::string_view one : {"val", "valid", "validation", "validate", "eval", "evaluation", "dev"})
-    if (word == one) return kValidate;
-  for (const std::string_view one : {"test", "testing"})
-    if (word == one) return kTest;
-  for (const std::string_view one : {"train", "training"})
-    if (word == one) return kTrain;
+  struct Word {
+    std::string_view word, group;
+  };
+  constexpr Word kWords[] = {{"val", kValidate},      {"valid", kValidate}, {"validation", kValidate},
+                             {"validate", kValidate}, {"eval", kValidate},  {"evaluation", kValidate},
+                             {"dev", kValidate},      {"test", kTest},      {"testing", kTest},
+                             {"train", kTrain},       {"training", kTrain}};
+  for (const Word& one : kWords)
+    if (word == one.word) return one.group;
   return {};
 }
 

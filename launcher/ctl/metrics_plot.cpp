@@ -23,7 +23,7 @@ namespace {
 using metrics::CurvePoint;
 using metrics::kNoStep;
 
-constexpr size_t kNameWidth = 60, kWhyWidth = 100, kMostShownNotes = 10, kMostMarks = 1000;
+constexpr size_t kWhyWidth = 100, kMostMarks = 1000;
 
 // A curve of a job, and what is drawn of it.
 struct Drawn {

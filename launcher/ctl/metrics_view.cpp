@@ -17,8 +17,6 @@ namespace dl::ctl {
 namespace {
 
 constexpr size_t kMostRows = 200;
-constexpr size_t kMostShownNotes = 10;
-constexpr size_t kNameWidth = 60;
 
 using metrics::CurvePoint;
 using metrics::kNoStep;

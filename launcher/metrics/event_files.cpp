@@ -103,7 +103,7 @@ size_t EventFiles::read(const std::string& path, File* file, bool last, EventLoo
     give_up("it was cut; what follows is not read");
     return 0;
   }
-  const size_t longest = kRecordHead + kMostEventBytes + kRecordTail;
+  const size_t longest = kTfRecordHead + kMostEventBytes + kTfRecordTail;
   std::string data(std::min<uint64_t>(longest, size - file->position), '\0');
   ssize_t n = 0;
   do n = ::pread(fd.get(), data.data(), data.size(), static_cast<off_t>(file->position));

@@ -17,16 +17,16 @@ RecordScan scan_records(std::string_view bytes, const std::function<void(std::st
   for (;;) {
     const std::string_view rest = bytes.substr(scan.used);
     scan.needed = 0;
-    if (rest.size() < kRecordHead) return scan;
+    if (rest.size() < kTfRecordHead) return scan;
     const auto length = get_little(rest, 0, 8);
     if (get_little(rest, 8, 4) != masked_crc32c(rest.substr(0, 8)) || length > kMostRecordBytes) {
       scan.damaged = true;
       return scan;
     }
-    scan.needed = kRecordHead + length + kRecordTail;
+    scan.needed = kTfRecordHead + length + kTfRecordTail;
     if (rest.size() < scan.needed) return scan;
-    const std::string_view data = rest.substr(kRecordHead, length);
-    if (get_little(rest, kRecordHead + length, 4) == masked_crc32c(data))
+    const std::string_view data = rest.substr(kTfRecordHead, length);
+    if (get_little(rest, kTfRecordHead + length, 4) == masked_crc32c(data))
       take(data);
     else
       ++scan.wrong;

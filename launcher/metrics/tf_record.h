@@ -10,7 +10,7 @@
 
 namespace dl::metrics {
 
-constexpr size_t kRecordHead = 12, kRecordTail = 4;
+constexpr size_t kTfRecordHead = 12, kTfRecordTail = 4;
 constexpr uint64_t kMostRecordBytes = uint64_t{1} << 40;  // of the data; a longer record is damage
 
 // The checksum of records: rotated, and with a constant added, so that data with checksums in it has no usual one.

@@ -23,8 +23,8 @@ void put_checksum(std::string* text, size_t at, const std::string& of) {
 
 // Makes the checksums right, as far as records follow one another. A length that is too large ends with the file.
 void correct(std::string* text) {
-  for (size_t at = 0; at + kRecordHead + kRecordTail <= text->size();) {
-    const size_t most = text->size() - at - kRecordHead - kRecordTail;
+  for (size_t at = 0; at + kTfRecordHead + kTfRecordTail <= text->size();) {
+    const size_t most = text->size() - at - kTfRecordHead - kTfRecordTail;
     uint64_t length = get_little(*text, at, 8);
     if (length > most && length % 4 != 0) {  // others stay: records that have not ended
       length = length % (most + 1);
@@ -34,8 +34,8 @@ void correct(std::string* text) {
     }
     put_checksum(text, at + 8, text->substr(at, 8));
     if (length > most) return;
-    put_checksum(text, at + kRecordHead + length, text->substr(at + kRecordHead, length));
-    at += kRecordHead + length + kRecordTail;
+    put_checksum(text, at + kTfRecordHead + length, text->substr(at + kTfRecordHead, length));
+    at += kTfRecordHead + length + kTfRecordTail;
   }
 }
 

@@ -66,7 +66,7 @@ TEST(TfRecordTest, DamagedDataIsPassedOverAndADamagedLengthIsTheEnd) {
       all[one.size() + at] = static_cast<char>(all[one.size() + at] ^ bit);
       RecordScan scan;
       const auto records = records_in(all, &scan);
-      if (at < kRecordHead) {
+      if (at < kTfRecordHead) {
         EXPECT_EQ(records.size(), 1U);
         EXPECT_TRUE(scan.damaged);
         EXPECT_EQ(scan.used, one.size());

@@ -5,12 +5,12 @@
 # The first three take as long as a unit. Those of preflight need libraries that dl-preflight, which uses the others, does not. All others define a
 # name of their own that another source of their library defines, too.
 not_joined = common/json/json_read.cpp launcher/supervise/supervisor.cpp launcher/supervise/supervisor_attempt.cpp \
-	common/site/site_config.cpp common/site/site_failures.cpp common/site/site_values.cpp \
-	launcher/agent/agent_lost.cpp launcher/agent/stacks.cpp launcher/metrics/log_patterns.cpp launcher/record/job_lock.cpp launcher/supervise/run_stop.cpp \
-	launcher/preflight/% launcher/runs/job_book.cpp launcher/runs/siblings.cpp launcher/slurm_cli/records.cpp \
-	slurm-plugin/job_submit/node_lines.cpp slurm-plugin/policy/in_turns.cpp \
-	slurm-plugin/sim/elastic/sweep.cpp slurm-plugin/sim/report/confidence.cpp slurm-plugin/sim/sweep/load_sweep.cpp \
-	checkpoint/format/manifest_json.cpp checkpoint/format/manifest_scan.cpp checkpoint/format/packed_index.cpp checkpoint/store/direct_output.cpp checkpoint/store/lease.cpp
+	checkpoint/format/manifest_json.cpp checkpoint/format/manifest_scan.cpp checkpoint/format/packed_index.cpp \
+	checkpoint/store/direct_output.cpp checkpoint/store/lease.cpp common/site/site_config.cpp common/site/site_failures.cpp \
+	common/site/site_values.cpp launcher/agent/agent_lost.cpp launcher/agent/stacks.cpp launcher/metrics/log_patterns.cpp \
+	launcher/plot/text_plot.cpp launcher/preflight/% launcher/record/job_lock.cpp launcher/runs/job_book.cpp launcher/runs/siblings.cpp \
+	launcher/slurm_cli/records.cpp launcher/supervise/run_stop.cpp slurm-plugin/job_submit/node_lines.cpp slurm-plugin/policy/in_turns.cpp \
+	slurm-plugin/sim/elastic/sweep.cpp slurm-plugin/sim/report/confidence.cpp slurm-plugin/sim/sweep/load_sweep.cpp
 ranges = 1.6 7.12 13.18 19.24 25.30 31.36 37.42 43.48 49.54 55.60 61.66 67.72 73.78 79.84 85.90 91.96
 # $(call in_range,LIBRARY,RANGE): those sources of a library that are joined there; none if there is only one. Here and below LIBRARY is its name
 # in variables of Automake, such as launcher_ctl_libdlctl_la.

@@ -1,5 +1,5 @@
-# Joined units: the sources of a library that only our programs link are compiled six at once, which takes a third less CPU time, because the
-# templates that they share are instantiated once. They are joined in the order of the library's list. Sources of one unit share one scope, so
+# Joined units: the sources of a library that only our programs link are compiled six at once, which takes three tenths less CPU time, because
+# the templates that they share are instantiated once. They are joined in the order of the library's list. Sources of one unit share one scope, so
 # two of them cannot define one name, not even in anonymous namespaces: give one of them another name. With ./configure
 # --disable-joined-units each source is compiled by itself, as in builds with a sanitizer, which thus show that each includes what it needs.
 # The first three take as long as a unit. Those of preflight need libraries that dl-preflight, which uses the others, does not. All others define a

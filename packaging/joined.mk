@@ -2,6 +2,8 @@
 # the templates that they share are instantiated once. They are joined in the order of the library's list. Sources of one unit share one scope, so
 # two of them cannot define one name, not even in anonymous namespaces: give one of them another name. With ./configure
 # --disable-joined-units each source is compiled by itself, as in builds with a sanitizer, which thus show that each includes what it needs.
+# Read before all other rules, so the first one here would be the one that make without arguments follows.
+.DEFAULT_GOAL = all
 # The first three take as long as a unit. Those of preflight need libraries that dl-preflight, which uses the others, does not. All others define a
 # name of their own that another source of their library defines, too.
 not_joined = common/json/json_read.cpp launcher/supervise/supervisor.cpp launcher/supervise/supervisor_attempt.cpp \
@@ -22,6 +24,7 @@ object_of = $(filter $(2:.cpp=.lo) $(dir $(2))%-$(notdir $(2:.cpp=.lo)),$(am_$(1
 # $(call join_unit,LIBRARY,UNIT,SOURCE...): makes the unit joined/UNIT.cpp, and lists its object in place of those of the sources.
 define join_unit
 joined_units += $(2)
+joined_objects += $(foreach source,$(3),$(call object_of,$(1),$(source)))
 joined_sources_$(2) = $(3)
 joined/$(2).lo: joined/$(2).cpp
 	$$(AM_V_CXX)$$(LIBTOOL) $$(AM_V_lt) --tag=CXX $$(AM_LIBTOOLFLAGS) $$(LIBTOOLFLAGS) --mode=compile $$(CXX) $$(DEFS) $$(DEFAULT_INCLUDES) \
@@ -38,3 +41,7 @@ joined/written: Makefile $(top_srcdir)/packaging/joined.mk
 	$(AM_V_GEN)$(foreach unit,$(joined_units),$(call write_unit,$(unit))) touch $@
 $(patsubst %,joined/%.cpp,$(joined_units)): joined/written ;
 -include $(patsubst %,joined/%.d,$(joined_units))
+# Objects that units have replaced. They can be made all the same.
+print-joined-objects:
+	@printf '%s\n' $(joined_objects)
+.PHONY: print-joined-objects

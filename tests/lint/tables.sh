@@ -142,7 +142,13 @@ check "every test script is run by run-tests" "$findings"
 
 # Nobody fuzzes in each run of the tests, so that a source which has moved would be noticed late.
 check "tests/fuzz/run names sources that exist" "$(tests/fuzz/run --sources | while read -r f; do [ -e "$f" ] || echo "there is no $f"; done)"
-# The build's objects of these sources, as far as it has them, call no function of ours that none of them has.
+# The build's objects of these sources, as far as it has them, call no function of ours that none of them has. A build of joined units makes them now.
+patterns=$(tests/fuzz/run --sources | sed -nE 's|^(.*)/([^/]+)\.cpp$|^\1/([^/]*-)?\2\\.lo$|p')
+mapfile -t joined < <(MAKEFLAGS='' make -s -C "$top_builddir" print-joined-objects 2>/dev/null | grep -E -f <(echo "$patterns"))
+if [ ${#joined[@]} -gt 0 ]; then
+  made=$(MAKEFLAGS='' make -s -k -C "$top_builddir" -j2 "${joined[@]}" 2>&1) && made=
+  check "the objects of what tests/fuzz/run compiles can be made one by one" "$made"
+fi
 objects=$(tests/fuzz/run --sources | while read -r f; do
   base=$(basename "${f%.*}")
   find "$top_builddir/$(dirname "$f")" -maxdepth 2 \( -name "*-$base.o" -o -name "$base.o" \) 2>/dev/null | head -n 1

@@ -38,7 +38,7 @@ class EventFiles {
   void set_position(const std::string& path, uint64_t position) { files_[path].position = position; }
   const std::string& folder() const { return folder_; }
 
-  // awake_ms: awake_ms(). last: the learner has ended; new files are looked for now, and damage is final.
+  // awake_ms: awake_ms(). last: the learner has ended; it looks for new files at once, and damage is final.
   EventLook look(int64_t awake_ms, bool last);
 
  private:

@@ -1,7 +1,8 @@
-# Joined units: the sources of a library that only our programs link are compiled six at once, which takes three tenths less CPU time, because
-# the templates that they share are instantiated once. They are joined in the order of the library's list. Sources of one unit share one scope, so
-# two of them cannot define one name, not even in anonymous namespaces: give one of them another name. With ./configure
-# --disable-joined-units each source is compiled by itself, as in builds with a sanitizer, which thus show that each includes what it needs.
+# Joined units: the sources of each library that is not installed are compiled six at once, because the templates that they share are then
+# instantiated once (a quarter less CPU time for the whole build, see tests/bench/README.md). They are joined in the order of the library's list.
+# Sources of one unit share one scope, so two of them cannot define one name, not even in anonymous namespaces: give one of them another name.
+# With ./configure --disable-joined-units each source is compiled by itself, as in builds with a sanitizer, which so show that each includes
+# what it needs.
 # Read before all other rules, so the first one here would be the one that make without arguments follows.
 .DEFAULT_GOAL = all
 # The first three take as long as a unit. Those of preflight need libraries that dl-preflight, which uses the others, does not. All others define a

@@ -12,6 +12,8 @@ namespace {
 // Of the borrowers of one type.
 constexpr size_t kFewBorrowers = 512;
 constexpr size_t kFirstLook = 16;
+// Ranking thousands of borrowers takes as long as some twenty searches among the first hundreds of them.
+constexpr int kSearchesBeforeAnew = 32;
 
 }  // namespace
 
@@ -31,12 +33,16 @@ BorrowerSearch::Ranked& BorrowerSearch::ranked(int type, int size, Space::When w
   Ranked& ranked = ranked_[{type, size, when == Space::When::kLast ? 1 : 0}];
   if (ranked.known) return ranked;
   ranked.known = true;
-  ranked.jobs = rank_borrowers(state_, space_.at(when), type, size, all(when));
+  ranked.searches = 0;
+  std::vector<int> jobs = all(when);
+  drop_gone(&jobs);
+  ranked.jobs = rank_borrowers(state_, space_.at(when), type, size, jobs);
   return ranked;
 }
 
 // Among few the search tries them all. Among thousands it would take as long for each of thousands of claims: there
-// it looks at the cheapest, and at more of them as long as these are not enough.
+// it looks at the cheapest, and at more of them as long as these are not enough. That also happens when the nodes that
+// were cheapest once have given what they had; then all are ranked anew.
 std::optional<VictimSet> BorrowerSearch::find(const Job& job, int type, Space::When when) {
   // Borrowers are the same for all tenants.
   int& none = no_set_[{type, job.gpus_per_learner, when == Space::When::kLast ? 1 : 0}];
@@ -61,8 +67,14 @@ std::optional<VictimSet> BorrowerSearch::search(const Job& job, int type, Space:
     std::sort(jobs.begin(), jobs.end());
     return among(jobs);
   }
-  const size_t first = 2 * static_cast<size_t>(job.min_learners * job.gpus_per_learner);
-  for (size_t most = std::max(kFirstLook, first);; most *= 8) {
+  ++known.searches;
+  const size_t first = std::max(kFirstLook, 2 * static_cast<size_t>(job.min_learners * job.gpus_per_learner));
+  for (size_t most = first;; most *= 8) {
+    if (most > first && known.searches > kSearchesBeforeAnew) {
+      known.known = false;
+      ranked(type, job.gpus_per_learner, when);
+      most = first;
+    }
     std::vector<int> some;
     size_t seen = 0;
     size_t gone = 0;

@@ -41,6 +41,7 @@ class BorrowerSearch {
  private:
   struct Ranked {
     bool known = false;
+    int searches = 0;  // since they were ranked
     std::vector<int> jobs;
   };
   Ranked& ranked(int type, int size, Space::When when);

@@ -31,7 +31,7 @@ constexpr int64_t kSiblingRank = 50'000;
 // message.
 constexpr int kNearGates = 100;
 constexpr int64_t kGateS = 60;
-constexpr int64_t kLongestGateS = 900;
+constexpr int64_t kLongestGateS = 1800;
 int64_t far_gate_s(int64_t gates);
 
 // A running job is to give GPUs up.

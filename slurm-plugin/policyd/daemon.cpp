@@ -181,8 +181,10 @@ void Daemon::act(const std::vector<Action>& actions, size_t jobs, int64_t now_s)
       orders_left_ = true;
       continue;
     }
+    const auto asked = std::chrono::steady_clock::now();
     const Status done = carry_out(action);
     if (done) {
+      if (action.can_wait) gate_pace_.took(std::chrono::steady_clock::now() - asked);
       count_action(action.kind, &totals_);
       log(action.kind == ActionKind::kOrder ? Level::kDebug : Level::kNotice, describe(action));
       continue;

@@ -1,30 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits how many gates that can wait are set in a round. A gate is a message to slurmctld, which takes it some 0.3 ms
-// of CPU time, and over 1 ms where 10,000 jobs wait; a long queue has thousands of gates. Pure.
+// Limits how many gates that can wait are set in a round. A gate is a message to slurmctld; a long queue has thousands of
+// gates. How long slurmctld takes for one depends on the machine and on the queue (measured: 0.3 to 1.6 ms of CPU time),
+// so the pace follows from how long the last ones took. Pure.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 
+#include "slurm-plugin/policy/wanted.h"
+
 namespace dl::policyd {
 
 class GatePace {
  public:
-  // Measured (tests/bench/README.md): about 3 % of a core with 2,000 jobs, and with 10,000 jobs 4 to 8 % where 50 were
-  // set a second: too many, as the look at such a queue takes slurmctld a few percent of a core by itself.
-  static constexpr size_t kMost = 130;           // a second
-  static constexpr size_t kLeast = 30;           // with 10,000 jobs: enough to renew all gates, and for some new ones
-  static constexpr size_t kLeastOfLongest = 50;  // the same with 20,000 jobs
-  static constexpr size_t kJobsEach = 75;        // this many jobs in the queue cost the time of one gate a second
-  static constexpr size_t per_second(size_t jobs) {
-    return std::max(std::clamp(jobs / 400, kLeast, kLeastOfLongest), kMost - std::min(kMost, jobs / kJobsEach));
+  using Seconds = std::chrono::duration<double>;
+  static constexpr double kShare = 0.02;  // of the time: each look at a long queue takes slurmctld as much by itself
+  static constexpr double kMost = 130;    // a second
+  static constexpr double kFirst = 15;    // before it is known how long a gate takes
+  // However slow slurmctld is: enough to renew all gates (twice in far_gate_s(), see wanted.h), and for some new ones.
+  static constexpr double least(size_t jobs) {
+    constexpr double kRenewals = 2.0 / policy::kLongestGateS;
+    return std::max(kFirst, 5 + kRenewals * static_cast<double>(jobs));
+  }
+  double per_second(size_t jobs) const {
+    const double pace = gate_ > Seconds(0) ? kShare / gate_.count() : kFirst;
+    return std::clamp(pace, std::min(kMost, least(jobs)), kMost);
+  }
+  // A gate was set, which took so long. One slow answer says little: slurmctld's backfill may hold its locks.
+  void took(Seconds gate) {
+    constexpr Seconds kSlowest(kShare / kFirst);
+    constexpr double kNewest = 0.05;  // the last one's weight in the mean
+    gate = std::clamp(gate, Seconds(1e-6), kSlowest);
+    gate_ = gate_ > Seconds(0) ? gate_ + kNewest * (gate - gate_) : gate;
   }
 
   // A round begins. After a pause there may be as many gates as in two seconds, no more.
   void begin(std::chrono::steady_clock::time_point now, size_t jobs) {
-    const auto pace = static_cast<double>(per_second(jobs));
-    const double seconds = began_ ? std::chrono::duration<double>(now - last_).count() : 1;
+    const double pace = per_second(jobs);
+    const double seconds = began_ ? Seconds(now - last_).count() : 1;
     left_ = std::min(2 * pace, left_ + pace * std::max(0.0, seconds));
     last_ = now;
     began_ = true;
@@ -37,6 +51,7 @@ class GatePace {
   }
 
  private:
+  Seconds gate_{0};  // the mean; 0: none was set yet
   double left_ = 0;
   std::chrono::steady_clock::time_point last_;
   bool began_ = false;

@@ -38,6 +38,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
       .form("EXPRESSION[ || EXPRESSION]...");
   line.option("--image", &run.request.image, "Container image that the learners run in").form("PATH");
   line.option("--bind", &run.request.bind, "Learners on CPUs of their own: none, cores or numa").form("MODE");
+  line.flag("--alone", &run.request.alone, "Tell the only learner no rank, as if it were started by hand");
   line.option("--job-dir", &run.job_dir, "Where events and logs go (%j: job id)").form("PATH");
   line.option("--hang-timeout", &run.request.hang_timeout, "A learner without progress for this long has failed")
       .form("TIME");

@@ -158,6 +158,11 @@ void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool 
   }
 }
 
+// Whether a family tells a learner its rank in a way in which no program finds it that is started by hand.
+bool tells_rank(const std::string& family) {
+  return family != "slurm" && family != "network" && family != "ffdl";
+}
+
 bool has_torch(const LaunchPlan& plan) {
   return std::find(plan.families.begin(), plan.families.end(), "torch") != plan.families.end();
 }
@@ -244,7 +249,8 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->slurm_restart_count = allocation.restart_count;
   plan->framework = choice.entry->name;
   plan->version = choice.version_text;
-  plan->families = choice.entry->families;
+  for (const std::string& family : choice.entry->families)
+    if (!input.request.alone || !tells_rank(family)) plan->families.push_back(family);
   const FamilyNeeds needs = family_needs(plan->families);
   plan->ports = std::max(choice.entry->ports, needs.ports);
   plan->hold_ports = choice.entry->hold_ports;
@@ -323,6 +329,10 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
           " started" + (plan.under_slurm ? ", as the job has tasks" : "; --learners N starts more"));
     }
   }
+  if (input.request.alone && (plan.asked.max > 1 || plan.servers > 0))
+    return Error{Errc::kConflict, "--alone: one learner is told no rank, but there are " +
+                                      std::to_string(plan.asked.max + plan.servers) +
+                                      "; allowed: --learners 1, or without --alone"};
   DL_TRY_ASSIGN(const Capacity capacity,
                 find_capacity(input.allocation, plan.asked, plan.gpus_per_learner, plan.servers));
   const std::vector<int> count = place(input, capacity, *policy, &plan);

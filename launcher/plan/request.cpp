@@ -71,6 +71,7 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   DL_TRY(read_value(image, parse_image, &request.image));
   const auto bind = find_value(environment, env::kBind, options.bind, "--bind");
   DL_TRY(read_value(bind, bind::parse_bind, &request.bind));
+  request.alone = options.alone;
   if (options.rank_placement) request.rank_placement = *options.rank_placement;
   return request;
 }

@@ -34,6 +34,7 @@ struct RequestOptions {
   std::optional<std::string> metrics;         // --metrics
   std::optional<std::string> image;           // --image
   std::optional<std::string> bind;            // --bind
+  bool alone = false;                         // --alone
 };
 
 struct Request {
@@ -53,6 +54,7 @@ struct Request {
   std::vector<std::string> metrics;      // expressions that find metrics in the output (metric_patterns.h)
   std::optional<std::string> image;      // container image, as typed; absent: none
   bind::BindMode bind = bind::BindMode::kNone;
+  bool alone = false;  // one learner that is told no rank, as a program that is started by hand
 };
 
 // kInvalid "DL_LEARNERS: 'x' is ...; allowed: ..." or "--learners: 'x' is ...". An empty variable counts as not set.

@@ -47,6 +47,7 @@ std::vector<std::string> dlrun_line(const RunCommand& run) {
   if (run.request.bind) add("--bind", *run.request.bind);
   if (run.job_dir) add("--job-dir", *run.job_dir);
   if (run.grace) add("--grace", std::to_string(run.grace->count()) + "s");
+  if (run.request.alone) line.emplace_back("--alone");
   if (run.quiet) line.emplace_back("--quiet");
   return line;
 }

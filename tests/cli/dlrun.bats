@@ -38,6 +38,12 @@ setup() {
   contains "$output" '^--help$'
 }
 
+@test "--alone: the only learner is told no rank, and what the user has set stays" {
+  run env RANK=7 MASTER_PORT=123 "$dlrun" --alone -- sh -c 'echo "rank $RANK of ${WORLD_SIZE-none}, ${LOCAL_RANK-none}, ${MASTER_ADDR-none}:$MASTER_PORT, ours $DL_RANK, $LEARNER_ID"'
+  [ "$status" -eq 0 ]
+  contains "$output" '^rank 7 of none, none, none:123, ours 0, 1$'
+}
+
 @test "the exit status is the first cause: code, signal, missing command, not executable" {
   run "$dlrun" -n 2 -- sh -c '[ $RANK = 1 ] && exit 7; sleep 100'
   [ "$status" -eq 7 ]
@@ -179,6 +185,7 @@ setup() {
   refused '--restarts' --restarts -1 -- true
   refused '--grace' --grace soon -- true
   refused '--placement.*block' --placement heap -- true
+  refused '--alone: .*but there are 4; allowed: --learners 1' --alone --learners 4 -- true
   refused '--json' --json -- true
   refused 'no-such-option' --no-such-option -- true
   CUDA_VISIBLE_DEVICES=0,1 refused 'needs 1 learner x 3 GPUs but this machine has 2 GPUs; allowed: --gpus=0' --gpus 3 -- true

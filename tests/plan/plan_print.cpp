@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
   line.option("--checkpoint", &options.request.checkpoint, "");
   line.option("--restarts", &options.request.restarts, "");
   line.option("--placement", &options.request.rank_placement, "");
+  line.flag("--alone", &options.request.alone, "");
   line.option("--catalogue", &options.catalogue, "folders of entries");
   line.option("--scontrol", &options.scontrol, "what scontrol show job -d printed");
   line.option("--cpus", &options.cpus, "of the machine, without Slurm");

@@ -163,14 +163,14 @@ class Launches(support.Case):
 
     def test_several_launches_and_those_at_once(self):
         result = of("srun python a.py\nsrun -n 1 python b.py\n")
-        self.assertEqual(body_of(result), "dlrun -- python a.py\ndlrun --learners 1 -- python b.py\n")
+        self.assertEqual(body_of(result), "dlrun -- python a.py\ndlrun --learners 1 --alone -- python b.py\n")
         result = of("for i in 1 2; do\n  srun -n1 --exact python a.py $i &\ndone\nwait\n", "#!/bin/bash\n#SBATCH -n 2 --gpus=2\n")
-        self.assertIn("  dlrun --learners 1 -- python a.py $i &\n", result.script)
+        self.assertIn("  dlrun --learners 1 --alone -- python a.py $i &\n", result.script)
         self.assertIn("#SBATCH --dl-learners=2 --dl-gpus=1\n", result.script)
 
     def test_one_python_without_a_launcher_is_one_learner(self):
         result = of("python prepare.py\npython train.py --x\n", "#!/bin/bash\n#SBATCH --gres=gpu:2\n")
-        self.assertEqual(body_of(result), "python prepare.py\ndlrun -- python train.py --x\n")
+        self.assertEqual(body_of(result), "python prepare.py\ndlrun --alone -- python train.py --x\n")
         self.assertEqual((result.learners, result.gpus), ("1", 2))
         self.assertEqual(of("make all\n").launches, 0)
 

@@ -50,7 +50,7 @@ class Called(support.Case):
 
     def test_one_process_is_started_as_it_stands(self):
         self.put("run.sh", "python prepare.py\nPYTHONPATH=. python train.py --gpus 4\npython test.py\n")
-        for call, new in (("bash run.sh a b", "dlrun -- bash run.sh a b"), ("exec ./run.sh", "exec dlrun -- ./run.sh"), ("X=1 sh run.sh | tee log", "X=1 sh run.sh | tee log")):
+        for call, new in (("bash run.sh a b", "dlrun --alone -- bash run.sh a b"), ("exec ./run.sh", "exec dlrun --alone -- ./run.sh"), ("X=1 sh run.sh | tee log", "X=1 dlrun --alone -- sh run.sh | tee log"), ("sh run.sh | xargs rm", "sh run.sh | xargs rm")):
             result = self.of(call + "\n")
             self.assertEqual(body_of(result), new + "\n")
             self.assertEqual(result.others, ())
@@ -94,7 +94,7 @@ class Called(support.Case):
     def test_of_scripts_without_a_launcher_the_last_is_the_training(self):
         self.put("prepare.sh", "python prepare.py\n")
         self.put("train.sh", "python train.py\n")
-        self.assertEqual(body_of(self.of("bash prepare.sh\nbash train.sh 1\n")), "bash prepare.sh\ndlrun -- bash train.sh 1\n")
+        self.assertEqual(body_of(self.of("bash prepare.sh\nbash train.sh 1\n")), "bash prepare.sh\ndlrun --alone -- bash train.sh 1\n")
 
     def test_each_call_of_the_same_script_is_translated(self):
         self.put("train.sh", "torchrun --nproc_per_node 4 --odd t.py $1\n")
@@ -118,7 +118,7 @@ class Called(support.Case):
         self.put("train.sh", "python train.py $1\n")
         for body in ("if [ -n x ]; then\n  bash train.sh a\nelse\n  ./train.sh b\nfi\n", "bash train.sh a\nbash train.sh b\n"):
             result = self.of(body, copies=True)
-            self.assertEqual(body_of(result), body.replace("bash t", "dlrun -- bash t").replace("./t", "dlrun -- ./t"))
+            self.assertEqual(body_of(result), body.replace("bash t", "dlrun --alone -- bash t").replace("./t", "dlrun --alone -- ./t"))
             self.assertEqual((result.learners, result.gpus, result.others), ("1", 4, ()))
 
     def test_scripts_that_run_python_and_stay_are_named(self):
@@ -126,10 +126,10 @@ class Called(support.Case):
         self.put("train.sh", "python train.py\n")
         self.put("say.sh", "python --version\n")
         result = self.of("bash prepare.sh\nbash train.sh 1\nbash say.sh\n")
-        self.assertEqual(body_of(result), "bash prepare.sh\ndlrun -- bash train.sh 1\nbash say.sh\n")
+        self.assertEqual(body_of(result), "bash prepare.sh\ndlrun --alone -- bash train.sh 1\nbash say.sh\n")
         self.put("help.sh", "echo instead of torchrun t.py\n")
         self.assertNotIn("help.sh", str(self.of("source help.sh\nbash train.sh 1\n").notes))
-        self.assertIn((5, "prepare.sh stays as it is; if it trains, too, write dlrun -- in front of it"), [tuple(note) for note in result.notes])
+        self.assertIn((5, "prepare.sh stays as it is; if it trains, too, write dlrun --alone -- in front of it"), [tuple(note) for note in result.notes])
 
     def test_a_script_called_within_the_words_of_another_is_no_part_of_it(self):
         self.put("a.sh", "torchrun --nproc_per_node 4 a.py $1\n")
@@ -188,7 +188,7 @@ class Containers(support.Case):
                      "singularity exec --nv docker://a/b:1 ${HOME}/x/train.sh", 'docker run --gpus all --rm img bash -c "pip install x && python3 tools/train.py $C"',
                      "podman run img python3 t.py"):
             result = of(call + "\n", "#!/bin/bash\n#SBATCH --gres=gpu:2\n")
-            self.assertEqual(body_of(result), "dlrun -- " + call + "\n")
+            self.assertEqual(body_of(result), "dlrun --alone -- " + call + "\n")
             self.assertEqual((result.learners, result.gpus), ("1", 2))
 
     def test_what_trains_nothing_stays(self):
@@ -209,7 +209,7 @@ class Cpus(support.Case):
 
     def test_a_program_that_says_by_its_name_that_it_trains(self):
         for program in ("multipa-train --data d", "fairseq-train d --arch a", "yolo train model=m", "llamafactory-cli train x.yaml", "uv run ns-train nerfacto", "nnUNetv2_train 1 2d 0"):
-            self.assertEqual(body_of(of("echo a\n" + program + "\n", "#!/bin/bash\n#SBATCH --gres=gpu:1\n")), "echo a\ndlrun -- " + program + "\n")
+            self.assertEqual(body_of(of("echo a\n" + program + "\n", "#!/bin/bash\n#SBATCH --gres=gpu:1\n")), "echo a\ndlrun --alone -- " + program + "\n")
         for program in ("cp train x", "echo train", "tar train", "cd train", "ls out/train", "train", "git train x"):
             self.assertEqual(of(program + "\n", "#!/bin/bash\n#SBATCH --gres=gpu:1\n").launches, 0, program)
 

@@ -196,7 +196,7 @@ class Words(support.Case):
             self.assertIn(f"dlrun -- {python} t.py\n", of(f"{path} {'--num_processes' if 'launch' in path else '--nproc_per_node'}=4 t.py\n", ONE_NODE).script, path)
 
     def test_a_branch_without_a_launcher_is_one_learner(self):
-        for head, other in ((ONE_NODE, "dlrun --learners 1 -- python t.py"), (ONE_NODE.replace("gpu:4", "gpu:1"), "dlrun -- python t.py")):
+        for head, other in ((ONE_NODE, "dlrun --learners 1 --alone -- python t.py"), (ONE_NODE.replace("gpu:4", "gpu:1"), "dlrun --alone -- python t.py")):
             result = of("N=${SLURM_GPUS_ON_NODE:-1}\nif [ $N -gt 1 ]; then\n  torchrun --nproc_per_node=$N t.py\nelse\n  python t.py\nfi\n", head)
             self.assertIn(f"  dlrun -- python3 t.py\nelse\n  {other}\nfi\n", result.script)
 

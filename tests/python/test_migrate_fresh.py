@@ -29,14 +29,14 @@ class Names(support.Case):
         # One with an interpreter is one, and so is one that the script does not set.
         for before in ("PY=/v/bin/python3\n", ""):
             result = of(before + "srun $PY train.py\n", NODE)
-            self.assertEqual(body_of(result).splitlines()[-1], "dlrun -- $PY train.py")
+            self.assertEqual(body_of(result).splitlines()[-1], "dlrun --alone -- $PY train.py")
 
 
     def test_an_interpreter_in_an_array_or_under_another_name(self):
         for word in ('"${PY[@]}"', "$EXEC"):  # what another file sets
             result = of(f"{word} -m torch.distributed.run --nproc_per_node=2 \\\n  -m ours.train --lr 1\n", NODE)
             self.assertEqual((result.learners, body_of(result)), ("2", f"dlrun -- {word} -m ours.train --lr 1\n"))
-        self.assertEqual(body_of(of('"${PY[@]}" train.py\n', NODE)), 'dlrun -- "${PY[@]}" train.py\n')
+        self.assertEqual(body_of(of('"${PY[@]}" train.py\n', NODE)), 'dlrun --alone -- "${PY[@]}" train.py\n')
 
     def test_the_settings_of_accelerate_lie_where_the_script_is_submitted(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ class Names(support.Case):
 
     def test_a_module_that_another_branch_starts_without_a_launcher(self):
         result = of('if [ $SLURM_NNODES = 1 ]; then\n  python -m ours.train a\nelse\n  srun bash -c "\n    python -m ours.train $A"\nfi\n', NODE)
-        self.assertEqual(body_of(result), 'if [ $SLURM_NNODES = 1 ]; then\n  dlrun -- python -m ours.train a\nelse\n  dlrun -- bash -c "\n    python -m ours.train $A"\nfi\n')
+        self.assertEqual(body_of(result), 'if [ $SLURM_NNODES = 1 ]; then\n  dlrun --alone -- python -m ours.train a\nelse\n  dlrun --alone -- bash -c "\n    python -m ours.train $A"\nfi\n')
 
     def test_ray_that_starts_the_same_on_all_nodes(self):
         result = of('srun ray symmetric-run --address "$A" -- python -m ours.train\n', NODE)
@@ -101,28 +101,28 @@ class OneProcess(support.Case):
         for train in ("python train.py", "python -m ours.finetune", "python src/sft_model.py", "python run.py train", "python -u main.py --mode train"):
             for other in ("python evaluate.py", "python plot_training_log.py", "python prepare_train_data.py", "python run.py eval"):
                 for body in (f"{other}\n{train} --lr 1\n", f"{train} --lr 1\n{other}\n"):
-                    self.assertEqual(self.changed(body), (("1", 1), [f"dlrun -- {train} --lr 1"]), body)
+                    self.assertEqual(self.changed(body), (("1", 1), [f"dlrun --alone -- {train} --lr 1"]), body)
         # Where no name says it, the last one is it.
-        self.assertEqual(self.changed("python a.py\npython b.py\n")[1], ["dlrun -- python b.py"])
+        self.assertEqual(self.changed("python a.py\npython b.py\n")[1], ["dlrun --alone -- python b.py"])
 
     def test_a_training_that_is_started_several_times(self):
-        self.assertEqual(self.changed("python train.py --a\npython train.py --b\n"), (("1", 1), ["dlrun -- python train.py --a", "dlrun -- python train.py --b"]))
-        self.assertEqual(self.changed("python go.py --a\npython b.py\npython go.py --b\n")[1], ["dlrun -- python go.py --a", "dlrun -- python go.py --b"])
+        self.assertEqual(self.changed("python train.py --a\npython train.py --b\n"), (("1", 1), ["dlrun --alone -- python train.py --a", "dlrun --alone -- python train.py --b"]))
+        self.assertEqual(self.changed("python go.py --a\npython b.py\npython go.py --b\n")[1], ["dlrun --alone -- python go.py --a", "dlrun --alone -- python go.py --b"])
         result = self.changed("CUDA_VISIBLE_DEVICES=0 python train.py --a &\nCUDA_VISIBLE_DEVICES=1 python train.py --b &\nwait\n", NODE)
-        self.assertEqual(result, (("2", 1), ["dlrun --learners 1 -- python train.py --a &", "dlrun --learners 1 -- python train.py --b &"]))
+        self.assertEqual(result, (("2", 1), ["dlrun --learners 1 --alone -- python train.py --a &", "dlrun --learners 1 --alone -- python train.py --b &"]))
 
 
     def test_nothing_but_a_training_is_taken_several_times(self):
         for other in ("python report.py", "python lineage.py record || true", "python predict.py"):
             self.assertEqual(len(self.changed(f"{other}\n{other}\n")[1]), 2 if "lineage" in other else 1)
-        self.assertEqual(self.changed("python go.py\npython evaluate.py\npython plot.py\n")[1], ["dlrun -- python go.py"])
+        self.assertEqual(self.changed("python go.py\npython evaluate.py\npython plot.py\n")[1], ["dlrun --alone -- python go.py"])
 
     def test_jobs_beside_that_of_a_training_stay(self):
         job = "cat > {0}.sh << 'E'\n#!/bin/bash\n#SBATCH --gres=gpu:1\npython {0}.py\nE\nsbatch {0}.sh\n"
         result = of(job.format("split") + job.format("train") + job.format("evaluate"), "#!/bin/bash\n")
         self.assertEqual((result.launches, result.script.count("dl-learners"), result.notes), (1, 1, []))
-        self.assertIn("dlrun -- python train.py", result.script)
-        self.assertIn("dlrun -- python evaluate.py", of(job.format("evaluate"), "#!/bin/bash\n").script)
+        self.assertIn("dlrun --alone -- python train.py", result.script)
+        self.assertIn("dlrun --alone -- python evaluate.py", of(job.format("evaluate"), "#!/bin/bash\n").script)
 
 
 class OneNode(support.Case):
@@ -147,8 +147,8 @@ class Gpus(support.Case):
 
     def test_a_branch_with_one_process_for_all_gpus(self):
         body = 'if [ "$1" = ddp ]; then\n  torchrun --nproc_per_node=2 main.py\nelse\n  python main.py\nfi\n'
-        for program, expected in (("from torch.nn import DataParallel as DP\n", "dlrun --learners 1 --gpus 2 -- python main.py"), ("m = nn.DataParallel(m)\n", "dlrun --learners 1 --gpus 2 -- python main.py"),
-                                  ("m = nn.parallel.DistributedDataParallel(m)\n", "dlrun --learners 1 -- python main.py")):
+        for program, expected in (("from torch.nn import DataParallel as DP\n", "dlrun --learners 1 --gpus 2 --alone -- python main.py"), ("m = nn.DataParallel(m)\n", "dlrun --learners 1 --gpus 2 --alone -- python main.py"),
+                                  ("m = nn.parallel.DistributedDataParallel(m)\n", "dlrun --learners 1 --alone -- python main.py")):
             result = with_files(body, main_py="import torch.nn as nn\n" + program)
             self.assertEqual((result.learners, body_of(result).splitlines()[3].strip()), ("2", expected))
 
@@ -222,7 +222,7 @@ class Images(support.Case):
     # In the place of apptainer and dlrun: what is pulled, and what learners would be told.
     STANDINS = ('apptainer() { [ "$1 $2" = "pull --force" ] && echo "pull $4"; echo part >"$3"; }\n'
                 'sbatch() { bash -c "$(cat)"; }\nsrun() { echo "srun $*"; }\n'
-                'dlrun() { [ -e "$2" ] && echo "${2##*/} binds $APPTAINER_BIND"; shift 3; "$@"; }\npython() { echo "python $* in $PWD"; }\nexport -f python apptainer dlrun\n')
+                'dlrun() { [ "$1" = --alone ] && shift; [ -e "$2" ] && echo "${2##*/} binds $APPTAINER_BIND"; shift 3; "$@"; }\npython() { echo "python $* in $PWD"; }\nexport -f python apptainer dlrun\n')
 
     def run_twice(self, body, head=NODE):
         result = of(body, head)
@@ -267,7 +267,7 @@ class Images(support.Case):
         result, first, _ = self.run_twice("srun --container-image=a/b:1 --container-workdir=/tmp bash -c 'python torch.py'\n")
         self.assertEqual(first[-1], "python torch.py in /tmp", result.script)
         result = of("srun --container-image=a/b:1 bash -c 'pip install x; python torch.py'\n", NODE)
-        self.assertIn("\nAPPTAINER_WRITABLE_TMPFS=1 dlrun --image", result.script)
+        self.assertIn("\nAPPTAINER_WRITABLE_TMPFS=1 dlrun --alone --image", result.script)
 
     def test_launchers_within_it(self):
         result = of('srun --container-image=a/b:1 bash -c "torchrun --nnodes=1 --nproc_per_node=2 t.py"\n', NODE)
@@ -293,7 +293,7 @@ class Images(support.Case):
 
     def test_mounts_of_a_file(self):
         result = of('srun --container-image=/i.sqsh --container-mounts="/a:/b:ro,$HOME" python torch.py\n', NODE)
-        self.assertEqual(body_of(result), 'APPTAINER_BIND="/a:/b:ro,$HOME" dlrun --image /i.sqsh -- python torch.py\n')
+        self.assertEqual(body_of(result), 'APPTAINER_BIND="/a:/b:ro,$HOME" dlrun --alone --image /i.sqsh -- python torch.py\n')
         self.assertIn("dl.toml(5)", str(of("srun --container-image=/i.sqsh --container-mounts=/a:/b:x-create=dir python torch.py\n", NODE).notes))
 
 

@@ -35,12 +35,12 @@ class InFront(support.Case):
     def test_variables_that_hold_the_interpreter(self):
         for python in ("$PY", "${PY}", "${VENV_PY:-python3}", '"${PYTHON_BIN:-python}"', "$HOME/venv/bin/python"):
             self.assertEqual(body_of(of(python + " -u -m torch.distributed.run --nproc_per_node=4 t.py\n", NODE)), f"dlrun -- {python} -u t.py\n")
-            self.assertEqual(body_of(of(python + " t.py\n", NODE)), f"dlrun -- {python} t.py\n")
+            self.assertEqual(body_of(of(python + " t.py\n", NODE)), f"dlrun --alone -- {python} t.py\n")
 
     def test_a_variable_that_the_script_does_not_set_stays_in_front(self):
         for program in ("torchrun --nproc_per_node 4 t.py", "python t.py"):
             result = of(f"source env.sh\n$RUN_PREFIX {program}\n", NODE)
-            self.assertEqual(body_of(result), f"source env.sh\ndlrun -- $RUN_PREFIX {'python3' if program[0] == 't' else 'python'} t.py\n")
+            self.assertEqual(body_of(result), f"source env.sh\ndlrun {'-- $RUN_PREFIX python3' if program[0] == 't' else '--alone -- $RUN_PREFIX python'} t.py\n")
             self.assertIn("what $RUN_PREFIX holds is not known here", str(result.notes))
         for body in ("$SRUN python t.py\n", "$PIP install deepspeed\n", "read -r X\n$X python t.py\n", "$ECHO a deepspeed\n"):
             self.assertEqual(of(body, NODE).launches, 0, body)
@@ -50,8 +50,8 @@ class InFront(support.Case):
                      'CMD="uv run python t.py"\neval "$CMD"\n'):
             result = of(body, NODE)
             self.assertEqual((result.learners, result.gpus), ("1", 4), body)
-            self.assertEqual(result.script.count("dlrun -- "), 1)
-            self.assertRegex(result.script, r'\n(eval |exec )?"?dlrun -- "?\$')
+            self.assertEqual(result.script.count("dlrun --alone -- "), 1)
+            self.assertRegex(result.script, r'\n(eval |exec )?"?dlrun --alone -- "?\$')
         self.assertEqual(of('CMD="ls -l"\n$CMD\n', NODE).launches, 0)
 
     def test_torchtune_runs_its_recipe_in_each_learner(self):

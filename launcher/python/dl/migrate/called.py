@@ -56,7 +56,7 @@ def called_by(script: Forms) -> List[Called]:
     plain: List[Called] = []
     for command in script.commands:
         cursor = Cursor(script.text, command.words, script.assigned)
-        if command.after == "|" or not launches.skip_front(cursor):
+        if script.feeds_another(command) or not launches.skip_front(cursor):
             continue
         first = cursor.word()
         words = [word for word in command.words if not word.redirect and word.start >= first.start]
@@ -124,16 +124,17 @@ def at_odds(parts: Dict[Optional[int], Edits], called: List[Called]) -> Optional
     return None
 
 
-def as_learner(text: str, called: List[Called], trains: Called) -> Tuple[Edits, List[Note]]:
-    """Edits and notes for a script that starts one process: dlrun starts the script, whatever that does before and after."""
+def as_learner(text: str, called: List[Called], trains: Called, front: str) -> Tuple[Edits, List[Note]]:
+    """Edits and notes for a script that starts one process: dlrun starts the script, whatever that does before and after. `front`:
+    words between dlrun and the script."""
     edits: Edits = {}
     notes: List[Note] = []
     for one in called:
         if one.place == trains.place:
-            edits[(one.start, one.start)] = "dlrun -- "
+            edits[(one.start, one.start)] = "dlrun --alone -- " + front
             notes += _of_its_place(text, one, "")
         elif not one.sourced:
-            notes.append(Note(_line_of(text, one), f"{one.name} stays as it is; if it trains, too, write dlrun -- in front of it"))
+            notes.append(Note(_line_of(text, one), f"{one.name} stays as it is; if it trains, too, write dlrun --alone -- in front of it"))
     return edits, notes
 
 

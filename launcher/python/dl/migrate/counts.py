@@ -63,6 +63,13 @@ class Counts:
         if note not in self.notes:
             self.notes.append(note)
 
+    def feeds_another(self, command: shell.Command) -> bool:
+        """Whether its output is the input of another program, and not only written into a log on the way (python train.py | tee log)."""
+        if command.after != "|":
+            return False
+        behind = self.commands[self.commands.index(command) + 1:][:1]
+        return not behind or not behind[0].words or self.text[behind[0].words[0].start:behind[0].words[0].end] not in ("tee", "ts", "cat", "grep", "sed", "tail", "stdbuf", "tr")
+
     def in_background(self, command: shell.Command) -> bool:
         return command.after == "&" or any(start <= command.words[0].start < end for start, end in self.background)
 
@@ -163,6 +170,8 @@ class Counts:
             total = len(shell.unquoted(told["gpu_list"].raw).split(","))
         if total is None and known["gpus"]:
             total = known["gpus"] * (known["SLURM_NNODES"] or 1)
+            if launch.settings:
+                self.note(told["config"].at, f"how many processes that file names is not known here; one for each GPU is assumed: {total}")
         return self.at_run_time([], at) if total is None else Count(total, total)
 
     # ---- numbers that only the running job knows

@@ -10,6 +10,8 @@ SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus", "J": "j
          "D": "chdir", "L": "licenses", "m": "distribution", "M": "clusters", "i": "input", "b": "begin", "F": "nodefile", "k": "no-kill"}
 FLAGS = {"exclusive", "requeue", "no-requeue", "oversubscribe", "hold", "contiguous", "overcommit", "no-kill", "wait-all-nodes", "test-only",
          "verbose", "quiet", "use-min-nodes", "spread-job", "ignore-pbs", "reboot", "propagate", "get-user-env", "wait", "parsable"}
+# sbatch takes a long option by its first letters, too: --tasks is --tasks-per-node.
+ABBREVIATED = {"tasks": "tasks-per-node"}
 # Options that --dl-learners and --dl-gpus replace.
 REPLACED = {"ntasks", "ntasks-per-node", "tasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "ntasks-per-gpu", "gpu-bind", "gpus-per-socket"}
 
@@ -67,7 +69,7 @@ def _options(body: str) -> Tuple[List[Option], str]:
             if not equals and name not in FLAGS and i < len(words) and not words[i].startswith("-"):
                 value, text = words[i], f"{word} {words[i]}"
                 equals, i = "=", i + 1
-            options.append(Option(name, _plain(value) if equals else None, text))
+            options.append(Option(ABBREVIATED.get(name, name), _plain(value) if equals else None, text))
         elif word.startswith("-") and len(word) > 1:
             value, text = word[2:].lstrip("="), word
             if not value and i < len(words) and not words[i].startswith("-"):
@@ -187,6 +189,18 @@ def of_gpus(asked: Asked, gpus: Optional[int]) -> Dict[str, str]:
     if cpus and gpus:
         result["cpus-per-gpu"] = f"--cpus-per-task={cpus * gpus}"
     return result
+
+
+def of_memory(asked: Asked, cpus: int) -> Dict[str, str]:
+    """The --mem-per-cpu with which `cpus` CPUs, those of all learners, have the memory that the tasks of the job had."""
+    memory = re.fullmatch(r"(\d+)([KMGTkmgt]?)B?", asked.given.get("mem-per-cpu", ""))
+    before = (asked.cpus or 1) * (asked.tasks or 1)
+    if memory is None or before == cpus or not cpus:
+        return {}
+    amount, unit = int(memory.group(1)) * before, memory.group(2)
+    if amount % cpus and unit in ("G", "g", "T", "t"):
+        amount, unit = amount * (1024 if unit in "Gg" else 1024 * 1024), "M"
+    return {"mem-per-cpu": f"--mem-per-cpu={max(amount // cpus, 1)}{unit}"}
 
 
 def _replaced(option: Option, cpus: Optional[int], per_node: Optional[int], instead: Dict[str, str]) -> Optional[str]:

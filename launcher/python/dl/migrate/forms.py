@@ -9,7 +9,6 @@ from .counts import NODES, Count, Found
 from .kept import Kept
 from .launchers import LAUNCHERS
 from .nodes import Loop
-from .rendezvous import MEETING
 
 # The head of a loop over the numbers of the nodes; not one over their names, or from 1 on.
 COUNTS_FROM_0 = re.compile(r"for\s+(\w+)\s+in\s+(?:\"?\$\{!|[\"\'`]?(?:\$\()?\s*seq\s+0\s|\{0\.\.|0\s)|for\s*\(\(\s*(\w+)\s*=\s*0\b")
@@ -18,17 +17,15 @@ TRAINING = re.compile(r"backward\(|optim|DistributedDataParallel|init_process_gr
 CHOOSES_GPU = re.compile(r"LOCAL_RANK|local_rank|SLURM_LOCALID|Trainer\(|Accelerator\(|deepspeed|set_device")
 AFTER = re.compile(r"\S*(python[\d.]*|bash|sh|ssh|rsync|rclone|aws|curl|cp|mv|rm|tar)$")
 OWN_GPU = ("bash -c 'export CUDA_VISIBLE_DEVICES=$(cut -d, -f$((LOCAL_RANK + 1)) <<< \"$CUDA_VISIBLE_DEVICES\"); unset LOCAL_RANK; exec \"$@\"' learner ")
+# Variables that apptainer takes into a container with --cleanenv, too.
+INTO_CLEAN = ("bash -c 'for v in ${!DL_*} ${!TORCHELASTIC_*} RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT; do "
+              "[ \"${!v}\" ] && export \"APPTAINERENV_$v=${!v}\" \"SINGULARITYENV_$v=${!v}\"; done; exec \"$@\"' learner ")
 # What deepy.py of GPT-NeoX hands to DeepSpeed's launcher, from the program on, each learner runs itself.
 DEEPY = ("-c 'import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv.pop(1)) or \".\"); from megatron.neox_arguments import NeoXArgs; "
          "w = NeoXArgs.consume_deepy_args().get_deepspeed_main_args(); sys.argv = w[next(i for i, a in enumerate(w) if a.endswith(\".py\")):]; "
          "runpy.run_path(sys.argv[0], run_name=\"__main__\")' ")
 
-# A program that starts processes, or uses all GPUs, only where it finds no rank.
-BY_ITSELF = re.compile(r"\bTrainingArguments\b|^[ \t]*(?:import|from)[ \t]+(?:trl|ultralytics)\b|"
-                       r"\b(?:environ|getenv)\b[^\n]{0,20}['\"](?:LOCAL_RANK|RANK|WORLD_SIZE)['\"]", re.M)
-TOLD_TO_TRAINER = re.compile(r"--per_device_(?:train|eval)_batch_size\b")
 LIGHTNING = re.compile(r"^[ \t]*(import|from)[ \t]+(pytorch_lightning|lightning)\b", re.M)
-OF_TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 TRAINER = re.compile(r"\bTrainer\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?|serve[-_]\w+(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
 
@@ -137,6 +134,13 @@ class Forms(Kept):
         if not self.image_of(launch) and launch.inner and re.search(r"\bpip3?[ \t]+install|\bapt(-get)?[ \t]", self.text[launch.inner[0]:launch.inner[1]]):
             env.append(("APPTAINER_WRITABLE_TMPFS", "1"))  # what is installed is gone when the learner ends, as with srun
         return env
+
+    def into_clean_container(self, item: Found) -> str:
+        """Words that hand a learner's variables on into a container that takes none of them."""
+        launch = item.launch
+        words = [shell.unquoted(self.text[one.start:one.end]) for holder in launch.cursor.seen + launch.stack for one in holder.words]
+        at = next((i for i, word in enumerate(words) if re.fullmatch(r"(?:\S*/)?(?:apptainer|singularity)", word)), len(words))
+        return INTO_CLEAN if item.many != Count(1, 1) and {"--cleanenv", "-e"} & set(words[at:at + 12]) else ""
 
     @staticmethod
     def in_folder_of_image(item: Found) -> str:
@@ -277,29 +281,6 @@ class Forms(Kept):
         modules = [name.replace(".", "/") + ".py" for option, name in zip(words, held[1:]) if option == "-m"]
         return next((value for value in modules + held if value.endswith(".py")), ""), held
 
-    # ---- one process
-
-    def own_ranks(self, item: Found) -> str:
-        """Words that hide the rank which dlrun gives a single process with several GPUs from a program that would then start no processes,
-        or use one GPU only: no launcher gave it one."""
-        launch = item.launch
-        each = self.asked.gpus if self.gpus_of_one_process(item) else self.each
-        if launch.launchers not in (["srun"], []) or item.inner or launch.inner or item.many != Count(1, 1) or (each or 1) < 2 or self.script_of(item):
-            return ""
-        program, told = self.told_to_program(launch)
-        content = self.content_of(program)
-        texts = [content] + self.beside(program, content) if content is not None else []
-        by_itself = any(BY_ITSELF.search(text) for text in texts) if texts else any(TOLD_TO_TRAINER.match(word) for word in told)
-        if not by_itself or LIGHTNING.search(content or ""):
-            return ""
-        self.own_meeting = True
-        in_front = [re.match(r"(\w+)=(.*)", self.text[word.start:word.end], re.S) for word in launch.cursor.top.words if word.start < launch.first]
-        kept = {name: f"${name}" for name in OF_TORCH if self.values.last(name, item.at) is not None and self.is_exported(name)}
-        kept.update({match.group(1): match.group(2) for match in in_front if match and match.group(1) in OF_TORCH})
-        self.note(item.at, "this starts one process with several GPUs, of which its program uses all only where it finds no rank: what dlrun sets is hidden from it (env -u)")
-        hidden = [f"-u {name} " for name in OF_TORCH + ("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID") if name not in kept]
-        return "env " + "".join(hidden) + "".join(f"{name}={value} " for name, value in kept.items() if name not in MEETING)
-
     # ---- GPUs
 
     def own_gpu(self, item: Found) -> str:
@@ -326,16 +307,6 @@ class Forms(Kept):
     def tasks_of_a_node(self) -> Optional[int]:
         return self.asked.known()["SLURM_NTASKS_PER_NODE"] if self.asked.nodes else None
 
-    def gpus_of_one_process(self, item: Found) -> str:
-        """The option for the GPUs of a branch that starts one process without a launcher, if this uses all by itself (DataParallel)."""
-        if item.launch.launchers or self.asked.nodes not in (None, 1) or (self.asked.gpus or 1) < 2:
-            return ""
-        words = [shell.unquoted(self.text[word.start:word.end]) for word in item.launch.cursor.top.words]
-        program = next((word for word in words if word.endswith(".py")), "")
-        content = self.content_of(program) or ""
-        uses = any(re.search(r"(?<!Distributed)DataParallel(?:\(| as )", text) for text in [content] + (self.beside(program, content) if program else []))
-        return f"--gpus {self.asked.gpus} " if uses else ""
-
     def drop_visible(self, item: Found) -> None:
         """CUDA_VISIBLE_DEVICES=0,1 in front of a launch: dlrun takes GPUs of the job that are free."""
         words = item.launch.cursor.top.words
@@ -361,7 +332,7 @@ class Forms(Kept):
         if here.after not in ("", "&&") or "<<" in self.text[first:end] or \
                 any(self.text[word.start:word.end] in shell.RESERVED for one in inside for word in one.words[:2]):
             return False
-        dollar = "\\$" if self.text[start - 1] == '"' else "$"
+        dollar = "\\$" if self.quote_around(item.launch) == '"' else "$"
         if here.after == "&&":
             gap = self.text.index("&&", here.words[-1].end)
             self.edits[(gap, gap + 2)] = ";"

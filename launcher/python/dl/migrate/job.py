@@ -92,6 +92,12 @@ class Job(Nodes):
         self.note(0, f"{total} GPU{'' if total == 1 else 's'} for {count} learners: GPUs are not shared among learners here; --dl-gpus=1 asks for {count}")
         return 1
 
+    def tasks_share_gpus(self, found: List[Found], learners: Count) -> bool:
+        """Whether srun or mpirun starts more processes than the job has GPUs, so that these are shared."""
+        gpus, most = self.asked.gpus, learners.most
+        return gpus is not None and most is not None and 0 < gpus < most == learners.least and self.asked.tasks == most and \
+            all(item.launch.launchers in (["srun"], ["mpirun"]) and not item.inner for item in found)
+
     def is_of_one_node(self, found: List[Found], count: int) -> bool:
         """Whether launchers that the batch script itself starts, on its own node, have no more processes than a node of the job has GPUs."""
         each = self.asked.gpus_per_node or 0

@@ -111,6 +111,22 @@ class Kept(Job):
                 self.note(command.words[0].start, f"'{words[0]}' here ran once a node, behind the launch, and now runs once for each learner: put it behind the line of dlrun")
                 return
 
+    def say_which_signals_end_here(self, item: Found) -> None:
+        """Notes signals that the script hands on to the program that it has started in the background."""
+        started = re.search(r"&[ \t]*(?:\n\s*|;[ \t]*)(?:export[ \t]+)?(\w+)=\"?\$!", self.text[item.at:]) if item.parallel else None
+        sent = re.search(r"^[^#\n]*?\bkill[ \t]+(-\S*(?:USR1|USR2|HUP|10|12|1)|-s[ \t]+\S+)[ \t]+[^\n;&|]*\$\{?" + started.group(1) + r"\b", self.text, re.M) if started else None
+        if sent:
+            self.note(sent.start(1), f"kill {sent.group(1)} is for the program, but what is in the background now is dlrun, which does not hand this signal on: it has learners with the "
+                      "checkpoint library save; for another program that acts on this signal, keep the script as it was")
+
+    def say_of_own_signal(self) -> None:
+        """Notes a signal before the time limit that is meant for the program."""
+        told = self.asked.given.get("signal", "")
+        line = next((line for line in self.lines if any(option.name == "signal" for option in line.options)), None)
+        if line is not None and told and not re.match(r"[BRbr]*B", told, re.I):
+            self.note(line.start, f"--signal={told}: dlrun takes this signal for its learners, and has those with the checkpoint library save; a program that acts on it by itself "
+                      "(Lightning puts its job back) may not get it: give it --dl-checkpoint, or keep the script as it was")
+
     def say_what_starts_torchrun(self, item: Found, start: int, end: int) -> None:
         if re.search(r"torch\.distributed\.run\b|\btorchrun\b", self.text[start:end]):
             self.starts_torchrun.append((start, end))
@@ -127,8 +143,6 @@ class Kept(Job):
                 self.note(told["output"].at, "srun's files of output are not kept: learners' output is in that of the job, and one file each in its job directory (dlctl logs)")
             if "folder" in told:
                 self.note(told["folder"].at, f"the working directory {told['folder'].raw} is left out: put cd {told['folder'].raw} in front")
-            if "multi_prog" in told:
-                self.note(told["multi_prog"].at, "srun's --multi-prog has no counterpart in dlrun: each learner runs the same command")
             if "cpus" in told and self.asked.cpus is None and self.lines and not self.cpus_of_srun([item]):
                 self.note(told["cpus"].at, f"srun's --cpus-per-task={told['cpus'].raw} is left out: write #SBATCH --cpus-per-task=N")
         many_of_node = self.asked.known()["SLURM_NTASKS_PER_NODE"] if self.asked.nodes else None
@@ -137,6 +151,7 @@ class Kept(Job):
             self.note(item.at, "each task saw its own GPUs alone (--gpus-per-task); here a learner sees those of its node and takes cuda:$LOCAL_RANK")
         if not self.keep_tail(item):
             self.say_what_runs_oftener(item)
+        self.say_which_signals_end_here(item)
         program = item.launch.program
         words = item.launch.stack[-1].words
         texts = [self.text[word.start:word.end] for word in words]
@@ -151,8 +166,9 @@ class Kept(Job):
                       f"dlctl migrate {script}, too, and leave dlrun out of this script")
             return
         if not item.inner and re.search(r"\.(sh|bash|slurm|sbatch)$", program) or program in launches.SHELLS and not item.launch.inner:
-            self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, run dlctl migrate on that file "
-                      f"too, and leave dlrun out of one of them")
+            if self.script_content(item) is None:
+                self.note(item.at, f"what '{program}' starts is not looked into: if a launcher stands in it, run dlctl migrate on that file "
+                          f"too, and leave dlrun out of one of them")
             words = item.launch.stack[-1].words[item.launch.stack[-1].at:]
             for word in [shell.unquoted(self.text[word.start:word.end]) for word in words[:4]]:
                 self.say_what_a_script_sets(word, item.at)

@@ -4,7 +4,7 @@ import os
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from .launchers import HEADS, LAUNCHERS, MODULES, UTILITIES, WRAPPERS, Launcher
+from .launchers import FLAGS_OF_WRAPPERS, HEADS, LAUNCHERS, MODULES, UTILITIES, WRAPPERS, Launcher
 from .shell import RESERVED, unquoted
 from .words import DEPTH, Cursor, Holder
 
@@ -233,7 +233,8 @@ def _take_head_further_on(cursor: Cursor, launch: Launch, depth: int = 0) -> Opt
         if word is None or word in SHELLS or word.endswith(".py"):
             return None
         # In "--backend deepspeed", deepspeed is a value and no launcher.
-        of_option = ahead > 0 and word in ("deepspeed", "composer") and (cursor.plain(ahead - 1) or "").startswith("-")
+        before = cursor.plain(ahead - 1) or "" if ahead > 0 else ""
+        of_option = word in ("deepspeed", "composer") and before.startswith("-") and before not in FLAGS_OF_WRAPPERS
         if ahead > 0 and not of_option and _head_here(cursor, ahead) is not None:
             for _ in range(ahead):
                 cursor.keep()

@@ -133,5 +133,9 @@ WRAPPERS = set(
     "singularity apptainer shifter ch-run enroot podman-hpc pipenv poetry uv conda mamba micromamba numactl nsys ncu nvprof rocprof perf taskset nice ionice "
     "catchsegv xvfb-run strace ltrace pixi hatch pdm".split())
 
+# Their options without a value, behind which a launcher may stand.
+FLAGS_OF_WRAPPERS = set("--no-capture-output --live-stream --nv --rocm --cleanenv -e --contain -c --containall -C --writable-tmpfs --no-sync --frozen --locked --offline "
+                        "--active --no-project --quiet -q -v --no-home --unsquash --compat".split())
+
 # Variables by which programs find one another under other launchers. dlrun sets them for each learner.
 RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "MACHINE_RANK", "RDZV_ENDPOINT", "RDZV_ID")

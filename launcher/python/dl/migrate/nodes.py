@@ -5,8 +5,8 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from . import launch as launches, shell
 from .counts import Count, Found
+from .frameworks import Frameworks
 from .launchers import LAUNCHERS
-from .rendezvous import Meeting
 from .words import Cursor
 
 PREPARES = re.compile(r"(set-?up|config|prepare?|stage|install|download|unpack|untar|extract|copy|init|clean|env|mount)[^/]*$", re.I)
@@ -22,10 +22,15 @@ class Loop(NamedTuple):
     names: Set[str]
 
 
-class Nodes(Meeting):
+class Nodes(Frameworks):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.kept_texts: Dict[int, str] = {}
+
+    def starts_ray(self) -> bool:
+        """Whether the script, or one that it calls, starts Ray, which places the processes of the job itself."""
+        called = [self.content_of(name) or "" for name in re.findall(r"(?<![\w>])[^\s\"';&|()<>=]+\.(?:sh|bash)\b", re.sub(r"^[ \t]*#[^\n]*", "", self.text, flags=re.M))[:20]]
+        return any(re.search(r"^[^#\n]*\bray[ \t]+(?:start|symmetric-run|disable-usage-stats|job[ \t]+submit)\b", text, re.M) for text in [self.text] + called)
 
     # ---- setup
 

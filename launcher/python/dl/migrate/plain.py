@@ -5,12 +5,15 @@ import re
 from typing import List, Optional
 
 from . import launch as launches, shell
+from .alone import Alone
 from .counts import Count, Found
-from .forms import Forms
 from .words import DEPTH, Cursor, Holder
 
 # The program or module of a python in the text of a shell.
 PYTHON_OF_TEXT = re.compile(r"\bpython[\d.]*[ \t]+(?:-[a-zA-Z]+[ \t]+)*?(?:-m[ \t]+)?([\w./$][\w./${}-]*)")
+
+# What starts trainings by other files than a program of Python's: an agent of sweeps, notebooks, rules, Julia.
+AGENT = re.compile(r"(?:\S*/)?(?:wandb agent \S|papermill \S|jupyter[ -]nbconvert\b.*--execute\b|(?:make|just) (?:-\S+ )*\S*train|dvc repro\b|julia\b.*\.jl\b|Rscript \S*train)")
 
 # A program that may train if its first argument is "train".
 NO_TOOL = r"(?!(?:cd|source|pushd|set|unset|read|wait|exit|return|sed|awk|grep|sort|cut|zip|make|sh|bash)$)[\w/][\w./-]*"
@@ -41,7 +44,7 @@ def says_something_else(program: str) -> bool:
     return OTHER.search(parted(program)) is not None
 
 
-class Plain(Forms):
+class Plain(Alone):
     says_no_training = False  # nothing has a launcher, and no program says by its name that it trains
 
     def trains(self, code: str, depth: int = 0) -> bool:
@@ -76,7 +79,7 @@ class Plain(Forms):
         found = [item for item in map(self.python_of, self.commands if commands is None else commands) if item is not None]
         if not found:
             return self.own_command() if commands is None else []
-        chosen = [item for item in found if says_that_it_trains(self.words_behind(item))]
+        chosen = [item for item in found if says_that_it_trains(self.words_behind(item)) or self.is_agent(item)]
         self.says_no_training = not chosen and commands is None
         if not chosen:
             may_train = [item for item in found if not says_something_else(self.program_of(item))]
@@ -114,7 +117,7 @@ class Plain(Forms):
     def python_of(self, command: shell.Command) -> Optional[Found]:
         """The launch of a python with a file or a module; None if the command is none."""
         cursor = Cursor(self.text, command.words, self.assigned)
-        if not launches.skip_front(cursor) or command.after in ("|",):
+        if not launches.skip_front(cursor) or self.feeds_another(command):
             return None
         start = cursor.top.at
         words = cursor.top.words
@@ -127,13 +130,18 @@ class Plain(Forms):
                 r"\bpython[\d.]*[ \t]+(-[a-zA-Z]+[ \t]+)*?(\S+\.py\b|-m[ \t]+(?!pip|venv))", word) for word in raw[1:])
             of_shell = of_shell or any(re.search(r"\w\.(sh|bash)$", word) for word in raw[1:])
             raw = raw[behind[0]:] if behind else ["python", "x.py"] if of_shell else raw
-        if not launches.PYTHON.fullmatch(raw[0]) or len(raw) < 2 or not any(word.endswith(".py") or word == "-m" for word in raw[1:6] + [self.first_of(cursor, raw)]) or \
-                set(raw[1:3]) & {"-c", "pip", "venv", "-V"}:
+        agent = AGENT.match(" ".join(raw)) is not None
+        if not agent and (not launches.PYTHON.fullmatch(raw[0]) or len(raw) < 2 or not any(word.endswith(".py") or word == "-m" for word in raw[1:6] + [self.first_of(cursor, raw)]) or \
+                set(raw[1:3]) & {"-c", "pip", "venv", "-V"}):
             return None
         launch = launches.Launch(cursor)
         launch.program, launch.stack, launch.first = raw[0], [cursor.top], words[start].start
         launch.notes += [unknown] if unknown else []
         return Found(launch, [], Count(1, 1), self.in_background(command), words[start].start)
+
+    def is_agent(self, item: Found) -> bool:
+        """wandb agent SWEEP and the like, which run trainings."""
+        return any(AGENT.match(" ".join(self.words_in(item.launch.stack[0])[at:])) for at in range(len(item.launch.stack[0].words)))
 
     @staticmethod
     def first_of(cursor: Cursor, raw: List[str]) -> str:
@@ -159,7 +167,15 @@ class Plain(Forms):
 
     def with_value(self, cursor: Cursor, raw: List[str]) -> List[str]:
         """The words `raw` of a command, with the value of the variable that begins them, as in $CMD or "${CMD[@]}"."""
-        if raw[0][:1] != "$" or launches.PYTHON.fullmatch(raw[0]) or not cursor.enter():
+        if raw[0][:1] != "$" or launches.PYTHON.fullmatch(raw[0]):
+            return raw
+        of_loop = re.search(r"\bfor[ \t]+" + re.sub(r"\W", "", raw[0]) + r"[ \t]+in[ \t]+\"?\$\{(\w+)\[[@*]\]\}", self.text)
+        first = next((one for one in reversed(self.assigned) if of_loop and one.array and one.name == of_loop.group(1)), None)
+        if first is not None:
+            # for c in "${COMMANDS[@]}"; do $c; done
+            items = shell.words_of(self.text, *first.value)[:1]
+            return [word for one in items for word in shell.unquoted(self.text[one.start:one.end]).split()] + raw[1:]
+        if not cursor.enter():
             return raw
         held = [shell.unquoted(self.text[word.start:word.end]) for word in cursor.stack[-1].words]
         cursor.leave_unread()
@@ -171,7 +187,7 @@ class Plain(Forms):
         """The same for a program that a package installs and that says by its name that it trains: fairseq-train, yolo train."""
         for command in reversed(self.commands):
             cursor = Cursor(self.text, command.words, self.assigned)
-            if not launches.skip_front(cursor) or command.after == "|":
+            if not launches.skip_front(cursor) or self.feeds_another(command):
                 continue
             raw = [shell.unquoted(self.text[word.start:word.end]) for word in cursor.top.words[cursor.top.at:]]
             name = raw[1] if len(raw) > 2 and raw[0] in ("uv", "poetry", "pixi", "pdm") and raw[1] == "run" else raw[0]

@@ -53,7 +53,6 @@ class Meeting(Counts):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.edits: Dict[Tuple[int, int], str] = {}
-        self.own_meeting = False      # a process that finds no rank may need the address that the script sets
         self.own_port = False         # rank 0 hosts the store at the port that the script chooses
         self.whole: Set[int] = set()  # offsets of the launches that replace several parts
 
@@ -72,7 +71,7 @@ class Meeting(Counts):
             return
         names = [name for name in RENDEZVOUS if name in OF_LEARNERS or not self.is_read(inside, (name,))]
         for command in inside:
-            self.look_into_sourced(command, self.text[start - 1], end)
+            self.look_into_sourced(command, self.quote_around(item.launch), end)
             found = [one for one in shell.assignments(self.text, [command]) if one.name in names]
             if not found:
                 continue
@@ -83,6 +82,12 @@ class Meeting(Counts):
             for word in words:
                 if re.match(r"(?:" + "|".join(names) + r")=", self.text[word.start:word.end]):
                     self.edits[(word.start, word.end)] = ""
+
+    def quote_around(self, launch: launches.Launch) -> str:
+        """The quote that decides whether a $ in the text of a shell needs a backslash: also one around a value that holds this text."""
+        start = launch.inner[0] if launch.inner else 0
+        values = [item.value for item in self.assigned if not item.array and item.value[0] < start <= item.value[1]]
+        return '"' if any(self.text[value[0] - 1] == '"' for value in values) else self.text[start - 1] if start else "'"
 
     def is_read(self, inside: List[shell.Command], names: Tuple[str, ...]) -> bool:
         """Whether one of these commands, as rewritten, passes such a variable on. Printing it, or setting it anew, does
@@ -154,8 +159,8 @@ class Meeting(Counts):
             return next((place for place in (self.place_of(name) for name in within) if place is not None), None)
         if "$" in path or "`" in path:
             return None
-        # Scripts often lie in scripts/ or slurm/, and are submitted from a folder above.
-        for above in ("", "..", "../.."):
+        # Scripts often lie in scripts/ or slurm/, and are submitted from a folder above; packages often in src/ there.
+        for above in ("", "..", "../..", "src", "../src", "../../src"):
             place = os.path.normpath(os.path.join(self.folder, above, path))
             if os.path.isfile(place):
                 return place
@@ -187,6 +192,10 @@ class Meeting(Counts):
         content = self.script_content(item)
         return content is not None and not self.launchers_in_script(item) and bool(set(set_in(content)[0]) & set(MEETING))
 
+    def is_alone_in_job(self, item: Found) -> bool:
+        """Whether it is one process that gets no rank from what starts it."""
+        return False
+
     def script_content(self, item: Found) -> Optional[str]:
         """The content of the shell script that is the program of the launch. None if the program is none, or cannot be read."""
         script = self.script_of(item)
@@ -198,7 +207,7 @@ class Meeting(Counts):
         if item.inner or launch.inner or not launch.stack:
             return ""
         holder = launch.stack[-1]
-        words = [shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]]
+        words = [launch.cursor.held(shell.unquoted(self.text[word.start:word.end])) for word in holder.words[holder.at:]]
         for word in words[:8]:
             if re.search(r"\.(sh|bash|slurm|sbatch)$", word):
                 return word
@@ -217,8 +226,10 @@ class Meeting(Counts):
         return [launch.launchers[-1] for launch in read if launch is not None and launch.launchers and launch.launchers[-1] in SCRIPTS]
 
     def meets_by_itself(self, found: List[Found]) -> bool:
-        """Whether a script that is not rewritten may need the address that is set here."""
+        """Whether a script that is not rewritten, or a program that finds no rank, may need the address that is set here."""
         for item in found:
+            if self.is_alone_in_job(item):
+                return True
             script = self.script_of(item)
             content = self.content_of(script) if script else ""
             if content is None or re.search(r"\$\{?(MASTER_ADDR|MASTER_PORT)\b", content) or self.launchers_in_script(item):
@@ -231,19 +242,17 @@ class Meeting(Counts):
         program = next((word for word in words if word.endswith(".py")), "")
         module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
         path = program or module.replace(".", "/") + ".py"
-        for above in ("", "..", "../.."):
-            full = os.path.join(self.folder, above, path)
-            if path == ".py" or "$" in path or not os.path.isfile(full):
-                continue
-            here = [full] + [os.path.join(folder, name) for folder, _, names in list(os.walk(os.path.dirname(full)))[:40] for name in sorted(names)[:40] if name.endswith(".py")]
-            return any(OWN_MEETING.search(_text_of(file)) for file in here[:300])
-        return False
+        full = self.place_of(path) if path != ".py" else None
+        if full is None:
+            return False
+        here = [full] + [os.path.join(folder, name) for folder, _, names in list(os.walk(os.path.dirname(full)))[:40] for name in sorted(names)[:40] if name.endswith(".py")]
+        return any(OWN_MEETING.search(_text_of(file)) for file in here[:300])
 
     def beside(self, program: str, content: str) -> List[str]:
         """The modules that a program of Python's imports from where it lies, or from src/ or the folder above."""
-        names = set(re.findall(r"^[ \t]*(?:from|import)[ \t]+(\w+)", content, re.M))
+        names = set(re.findall(r"^[ \t]*(?:from|import)[ \t]+\.?(\w+)", content, re.M))
         found: List[str] = []
-        for above in ("", "..", "../.."):
+        for above in ("", "..", "../..", "src", "../src", "../../src"):
             full = os.path.join(self.folder, above, program)
             if not names or "$" in program or not os.path.isfile(full):
                 continue
@@ -267,7 +276,7 @@ class Meeting(Counts):
 
     def drop_rendezvous(self, found: List[Found]) -> None:
         """Removes lines that only tell programs of the old launcher where to meet."""
-        if self.own_meeting or self.meets_by_itself(found):
+        if self.meets_by_itself(found):
             return
         for item in self.assigned:
             if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start) or self.own_port and item.name == "MASTER_PORT":

@@ -5,7 +5,6 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from . import called as calls, directives, launch as launches, shell, wrap
 from .counts import Count, Found, Note
-from .frameworks import imported, in_words, old_horovod
 from .launchers import LAUNCHERS, RENDEZVOUS
 from .plain import Plain
 from .rendezvous import set_in
@@ -51,7 +50,7 @@ def _with_called(text: str, folder: str, alone: Result, called: List[calls.Calle
     learner = calls.call_at(both.one_process, pieces)
     others: List[calls.Part] = []
     if learner is not None and not called[learner].sourced:
-        edits, notes = calls.as_learner(text, called, called[learner])
+        edits, notes = calls.as_learner(text, called, called[learner], both.hidden)
     else:
         odd = calls.at_odds(parts, called)
         if odd is not None:
@@ -132,7 +131,7 @@ class _Migration(Plain):
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
         self.others = {item.at: self.other_ways(item) for item in found}
         found = [item._replace(many=self.many_of(item)) for item in found]
-        if re.search(r"^[^#\n]*\bray[ \t]+(?:start|symmetric-run)\b", self.text, re.M) and not any(name != "srun" for item in found for one in [item] + item.inner for name in one.launch.launchers):
+        if self.starts_ray() and not any(name != "srun" for item in found for one in [item] + item.inner for name in one.launch.launchers):
             self.note(0, "Ray starts and places the processes of this job itself: leave the script as it is, without dlrun")
             return Result(self.text, 0, "", None, "", self.notes)
         if not found:
@@ -166,7 +165,7 @@ class _Migration(Plain):
         # What the batch script itself starts, without srun, has the CPUs of all tasks: -n 16 means 16 CPUs.
         self.tasks_are_cpus = (self.asked.nodes or 1) == 1 and not any(item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"], ["horovodrun"]) or
                                                                       item.inner and item.launch.launchers[:1] == ["srun"] for item in found)
-        if learners.most is None:
+        if learners.most is None or self.tasks_share_gpus(found, learners):
             return self.told_by_the_job(found, learners)
         gpus = self.each = self.gpus_of(found, learners)
         framework = self.framework_of(found, learners)
@@ -175,6 +174,7 @@ class _Migration(Plain):
         self.keep_tasks_of_srun(found, learners)
         self.drop_rendezvous(found)
         self.say_which_launchers_stay()
+        self.say_of_own_signal()
         self.share_cpus_once(learners)
         self.replace_variables(learners)
         flags = [f"--{name}={value}" for name, value in self.job_options(found, learners)]
@@ -187,21 +187,28 @@ class _Migration(Plain):
         if self.restarts:
             ours.append(f"--dl-restarts={self.restarts}")
         instead = directives.of_gpus(self.asked, gpus)
+        if learners.least == learners.most and not self.cpus_of_srun(found):
+            instead.update(directives.of_memory(self.asked, (self.cpus_of(learners) or self.asked.cpus or 1) * (learners.most or 1)))
         if learners.least != learners.most:
             instead["nodes"] = ""  # the number of nodes follows from the range of learners
         for start, end, new in directives.rewritten(self.text, self.lines, [" ".join(ours)] + flags, self.cpus_of(learners), self.per_node(learners),
                                                       instead):
-            self.edits[(start, end)] = new
+            self.edits[(start, end)] = new + (self.edits.get((start, end), "") if start == end else "")  # the command may begin right here
         return Result(shell.applied(self.text, self.edits), len(found), _text_of(learners), gpus, framework, sorted(set(self.notes)))
 
     def told_by_the_job(self, found: List[Found], learners: Count) -> Result:
         """Leaves the #SBATCH lines as they are, and has dlrun take the number of learners that the script itself
         computes."""
         self.framework = self.framework_of(found, learners)
+        open_number = Count(None, None)
         for item in found:
-            self.rewrite(item, learners)
+            self.rewrite(item, open_number)
         self.drop_rendezvous(found)
         self.say_which_launchers_stay()
+        if learners.most is not None:
+            self.note(0, f"{learners.most} processes share {self.asked.gpus} GPU{'' if self.asked.gpus == 1 else 's'} here, and so do the learners: what sbatch is told stays, as --dl-gpus gives each "
+                      "learner GPUs of its own")
+            return Result(shell.applied(self.text, self.edits), len(found), _text_of(learners), self.asked.gpus, self.framework, sorted(set(self.notes)))
         words = next((item.many.words for item in found if item.many.most is None), "")
         self.note(0, f"how many learners there are is known only where the job runs: what sbatch is told stays, and dlrun starts "
                      + (f"--learners {words}" if words else "one for each task of the job"))
@@ -260,6 +267,9 @@ class _Migration(Plain):
             return None
         if self.in_background(command) and launch.launchers[-1:] == ["srun"] and self.serves(launch):
             return None
+        if launch.launchers[:1] == ["srun"] and ("multi_prog" in launch.told[0] or ":" in raw):
+            self.note(words[0].start, "this stays with srun: it starts several programs (--multi-prog, or : between two), and learners all run the same one")
+            return None
         container = launch.value("image") or launch.value("container")
         if container is not None and not self.image_of(launch) and not self.is_pulled(launch):
             self.note(words[0].start, f"this stays with srun: its container ({container.raw}) is no file, and dlrun --image takes a directory, *.sqsh or *.sif")
@@ -298,49 +308,14 @@ class _Migration(Plain):
                 self.note(cursor.word().start, f"what {program} starts is not looked into: if {program} starts the training, run dlctl "
                           f"migrate on that file")
 
-    # ---- the framework
-
-    def framework_in(self, program: str) -> str:
-        """Of a program, or of the packages beside it that it imports."""
-        content = self.content_of(program) or ""
-        return imported(content) or next((name for name in (imported(text) for text in self.beside(program, content)) if name), "")
-
-    def framework_of(self, found: List[Found], learners: Count) -> str:
-        name = self.framework_named(found, learners)
-        version = old_horovod(self.text) if name == "horovod" else ""
-        if version:
-            self.note(0, f"Horovod {version} knows only MPI, so its learners are started as programs of MPI (--dl-framework=mpi)")
-        return "mpi" if version else name
-
-    def framework_named(self, found: List[Found], learners: Count) -> str:
-        every = [one.launch for item in found for one in [item] + item.inner]
-        said = [LAUNCHERS[name].framework for launch in every for name in launch.launchers if LAUNCHERS[name].framework]
-        said = [name for name in said if name != "mpi"] or said
-        if said and said[-1] != "mpi":
-            return said[-1]
-        programs = [shell.unquoted(name) for name in re.findall(r"[^\s'\";=]+\.py\b", self.text)]
-        programs += [name.replace(".", "/") + ".py" for name in re.findall(r"\s-m\s+([A-Za-z_][\w.]*)", self.text)]
-        if any(self.takes_ranks_of_mpi(name) for name in programs):
-            return "mpi"
-        for name in [framework for name in programs for framework in [self.framework_in(name)] if framework] or [in_words(self.text)] + \
-                [in_words(self.script_content(item) or "") for item in found]:
-            if name == "tensorflow" and said:
-                self.note(0, "TensorFlow under mpirun is taken to be Horovod's; if it is not, write --dl-framework=tensorflow")
-                return "horovod"
-            if name:
-                return name
-        if not said and (learners.most or 0) > 1 and re.search(r"\bpython[\d.]*\s|\.py\b", self.text):
-            self.note(0, "nothing here tells which framework the program uses: if it is one of those that dlctl frameworks lists, add --dl-framework=NAME")
-        return said[-1] if said else ""
-
     # ---- rewriting
 
     def rewrite(self, item: Found, learners: Count, nested: str = "") -> None:
         """Rewrites one launch. `nested`: the quote around the text of a shell that contains it."""
         launch, cursor = item.launch, item.launch.cursor
         for inner in item.inner:
-            self.rewrite(inner, learners, self.text[launch.inner[0] - 1] if launch.inner else "'")
-        if launch.inner and not nested:
+            self.rewrite(inner, learners, self.quote_around(launch))
+        if launch.inner and not nested and not self.is_alone_in_job(item):
             self.drop_inner_rendezvous(item)
         if not nested:
             self.drop_visible(item)
@@ -412,7 +387,7 @@ class _Migration(Plain):
             if self.meets_in_script(item):
                 words += "MASTER_PORT=29500 "
                 self.note(item.at, f"{self.script_of(item)} says itself where the ranks meet, so rank 0 hosts their store (MASTER_PORT is set), and not dlrun")
-            elif self.meets_in_code([shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]]):
+            elif self.meets_in_code([item.launch.cursor.held(shell.unquoted(self.text[word.start:word.end])) for word in holder.words[holder.at:]]):
                 self.own_port = self.own_port or self.values.last("MASTER_PORT", item.at) is not None and self.is_exported("MASTER_PORT")
                 words += "" if self.own_port else "MASTER_PORT=29500 "
                 self.note(item.at, "the program says itself where its ranks meet, so rank 0 hosts their store (MASTER_PORT is set), and not dlrun")
@@ -427,10 +402,11 @@ class _Migration(Plain):
             words += f"--restarts {self.restarts} " if self.restarts else ""
         elif item.many.most and item.many != learners:
             words += f"--learners {_text_of(item.many)} " + self.gpus_of_one_process(item)
+        words += "--alone " if self.is_alone_in_job(item) else ""
         words += self.image_words(item)
         words += "-- "
         kept = self.kept_for_script(item)
-        own = self.in_folder_of_image(item) + item.launch.of_node + self.own_gpu(item) + self.own_ranks(item)
+        own = self.in_folder_of_image(item) + item.launch.of_node + self.into_clean_container(item) + self.own_gpu(item) + self.own_tasks(item)
         settings = next((one.launch.settings for one in [item] + item.inner if one.launch.settings), "")
         if settings:
             kept.append("$(dlctl migrate --variables-of " + (settings if settings[0] in "\"'" else f'"{settings}"') + ")")

@@ -271,8 +271,8 @@ def assignments(text: str, found: List[Command]) -> List[Assignment]:
                 start, end = start + 1, end - 1
             elif inside(text, Word(start, end)):
                 start, end = start + 1, end - 1
-            # NAME="$NAME more" and NAME=("${NAME[@]}" more)
-            former = re.compile(r"\s*\"?\$\{?" + match.group(1) + r"(?:\[[@*]\])?\}?\"?(?=\s)").match(text, start, end)
+            # NAME="$NAME more", NAME=("${NAME[@]}" more), and NAME="${NAME%\'} more'", which takes a quote off and puts it behind
+            former = re.compile(r"\s*\"?\$\{?" + match.group(1) + r"(?:\[[@*]\]|%[^}\s]*)?\}?\"?(?=\s)").match(text, start, end)
             start = former.end() if former else start
             result.append(Assignment(match.group(1), words[0].start, words[-1].end, (start, end), len(words) - first == 1, array, "+=" in match.group(0) or former is not None))
     return result

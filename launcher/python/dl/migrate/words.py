@@ -97,11 +97,14 @@ class Cursor:
         return any(item.name == name for item in self._assigned) or re.search(r"\b(for|read|mapfile|readarray)\b[^\n;]*\b" + name + r"\b", self.text) is not None
 
     def held(self, word: str) -> str:
-        """What a word that is one variable holds, without quotes: the last value that the script assigns before; else the word itself."""
+        """What a word that is one variable holds, without quotes: the last value that the script assigns before, or VALUE if that is
+        ${1:-VALUE}; else the word itself."""
         name = VARIABLE.fullmatch(word)
         before = self.top.words[0].start
         values = [item.value for item in self._assigned if name and item.name == name.group(1) and item.start < before and not item.appends]
-        return unquoted(self.text[values[-1][0]:values[-1][1]]) if values else word
+        held = unquoted(self.text[values[-1][0]:values[-1][1]]) if values else word
+        default = re.fullmatch(r"\$\{\w+:?-([^{}$`]+)\}", held)
+        return default.group(1) if default else held
 
     def leave_unread(self) -> None:
         """Goes back out of the variable that was entered last, and forgets it if none of its words was removed."""

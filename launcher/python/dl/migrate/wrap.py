@@ -4,7 +4,7 @@ a script that submits itself. Pure."""
 import re
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from . import directives, images, shell
+from . import directives, forms, images, shell
 
 ITSELF = re.compile(r"\"?\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)\"?")  # "$0"
 
@@ -140,6 +140,7 @@ def edit_of(text: str, start: int, end: int, expanded: bool, migrate: Callable[[
     if script is not None and expanded:
         script = re.sub(r"(\bdlrun [^\n]*?--learners )\$", r"\1\\$", script)
         # What the migration itself adds is for the job's shell.
+        script = script.replace(forms.INTO_CLEAN, forms.INTO_CLEAN.replace("$", "\\$"))
         script = script.replace("$(dlctl migrate", "\\$(dlctl migrate").replace("exec \"$@\"", "exec \"\\$@\"")
         script = re.sub(r"(?<!\\)\$(LOCAL_RANK|DL_NODE_RANK|of_launch|of_dlrun|\?|\(cut -d|\(declare -p)", r"\\$\1", script)
         script = script.replace('<<< "$CUDA_VISIBLE_DEVICES"', '<<< "\\$CUDA_VISIBLE_DEVICES"').replace("-f$((LOCAL_RANK + 1))", "-f\\$((LOCAL_RANK + 1))")

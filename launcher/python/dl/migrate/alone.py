@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process that no launcher starts: it finds no rank by hand, and so it finds none under dlrun."""
+import re
+from typing import List
+
+from . import shell
+from .counts import Count, Found
+from .forms import LIGHTNING, Forms
+
+# The programs and modules of Python in the text of a shell, or in a script.
+PROGRAMS = re.compile(r"^[^#\n]*?\bpython[\d.]*[ \t]+(?:-[a-zA-Z]+[ \t]+)*?(-m[ \t]+)?([\w./$][\w./${}-]*)", re.M)
+
+# What a program is told that may be Lightning's.
+TOLD_TO_LIGHTNING = re.compile(r"--(?:trainer\.)?(?:strategy|devices|num_nodes|accelerator)\b|\+?trainer[./]")
+
+
+class Alone(Forms):
+    hidden = ""  # words in front of the last program that was started alone
+
+    def is_alone_in_job(self, item: Found) -> bool:
+        """Whether it is one process that gets no rank from what starts it. THE rule: dlrun starts each such process with --alone. A program may use
+        all GPUs, or start processes, only where it finds no rank, or wrap its model where it finds one. `accelerate launch` gives one process none."""
+        every = [name for one in [item] + item.inner for name in one.launch.launchers]
+        return item.many == Count(1, 1) and all(name in ("srun", "accelerate") for name in every) and not self.launchers_in_script(item)
+
+    def own_tasks(self, item: Found) -> str:
+        """Words that hide the number of tasks from Lightning with several devices. Slurm sets it only in a job that asks for tasks, and where
+        Lightning finds it, it starts no processes."""
+        self.hidden = ""
+        each = self.asked.gpus if self.gpus_of_one_process(item) else self.each if self.each is not None else self.asked.gpus_per_node
+        if not self.is_alone_in_job(item) or item.launch.launchers or (each or 1) < 2 or {"ntasks", "ntasks-per-node", "tasks-per-node"} & set(self.asked.given):
+            return ""
+        program, told = self.told_to_program(item.launch)
+        texts = self.texts_of(item, program)
+        texts += self.beside(program, texts[0]) if texts else []
+        lightning = any(LIGHTNING.search(text) for text in texts) or not texts and any(TOLD_TO_LIGHTNING.match(word) for word in told)
+        if lightning and not re.search(r"\b(devices|gpus)[= ]+[\"']?1\b", " ".join(told + texts)):
+            self.note(item.at, "Lightning starts the processes of a node's GPUs itself here, for which it must not find SLURM_NTASKS (env -u)")
+            self.hidden = "env -u SLURM_NTASKS "
+        return self.hidden
+
+    def texts_of(self, item: Found, program: str) -> List[str]:
+        """The programs of the launch that can be read here."""
+        launch = item.launch
+        names = [program] if program and " " not in program else []
+        text = self.text[launch.inner[0]:launch.inner[1]] if launch.inner else self.script_content(item) or ""
+        names += [name.replace(".", "/") + ".py" if module else name for module, name in PROGRAMS.findall(text)]
+        return [content for content in map(self.content_of, names) if content is not None]
+
+    def gpus_of_one_process(self, item: Found) -> str:
+        """The option for the GPUs of a branch that starts one process without a launcher, if this uses all by itself (DataParallel)."""
+        if item.launch.launchers or self.asked.nodes not in (None, 1) or (self.asked.gpus or 1) < 2:
+            return ""
+        words = [shell.unquoted(self.text[word.start:word.end]) for word in item.launch.cursor.top.words]
+        program = next((word for word in words if word.endswith(".py")), "")
+        content = self.content_of(program) or ""
+        uses = any(re.search(r"(?<!Distributed)DataParallel(?:\(| as )", text) for text in [content] + (self.beside(program, content) if program else []))
+        return f"--gpus {self.asked.gpus} " if uses else ""

@@ -134,6 +134,8 @@ class Others(support.Case):
         body = 'C=("python train.py --a 1" "python train.py --a 2")\nfor c in "${{C[@]}}"; do\n  {}$c\ndone\n'
         for front in ("", "eval "):
             self.assertEqual(body_of(of(body.format(front), ONE)), body.format(front + "dlrun --alone -- "))
+        body = 'C=(\n  "python ../go.py --a 1"\n  "python ../go.py --a 2"\n)\neval "{}${{C[$SLURM_ARRAY_TASK_ID]}}"\n'
+        self.assertEqual(body_of(of(body.format(""), ONE)), body.format("dlrun --alone -- "))
         self.assertEqual(of('C=("a" "b")\nfor c in "${C[@]}"; do\n  $c x\ndone\n', ONE).launches, 0)
 
     def test_one_whose_output_goes_into_a_log_trains(self):

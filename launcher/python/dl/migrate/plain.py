@@ -170,9 +170,10 @@ class Plain(Alone):
         if raw[0][:1] != "$" or launches.PYTHON.fullmatch(raw[0]):
             return raw
         of_loop = re.search(r"\bfor[ \t]+" + re.sub(r"\W", "", raw[0]) + r"[ \t]+in[ \t]+\"?\$\{(\w+)\[[@*]\]\}", self.text)
-        first = next((one for one in reversed(self.assigned) if of_loop and one.array and one.name == of_loop.group(1)), None)
+        of_array = of_loop or re.fullmatch(r"\$\{(\w+)\[[^]@*]+\]\}", raw[0])
+        first = next((one for one in reversed(self.assigned) if of_array and one.array and one.name == of_array.group(1)), None)
         if first is not None:
-            # for c in "${COMMANDS[@]}"; do $c; done
+            # for c in "${COMMANDS[@]}"; do $c; done, and eval "${COMMANDS[$SLURM_ARRAY_TASK_ID]}"
             items = shell.words_of(self.text, *first.value)[:1]
             return [word for one in items for word in shell.unquoted(self.text[one.start:one.end]).split()] + raw[1:]
         if not cursor.enter():

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/base/awake_clock.h"
 #include "common/base/clock.h"
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
@@ -38,6 +40,10 @@ constexpr auto kReportSteps = 1000ms;  // how often train steps are reported if 
 constexpr auto kKillLimit = 3s;
 constexpr int kMaxHeldPorts = 64;
 constexpr size_t kMaxRest = 1 << 20;  // more than a pipe holds
+
+int64_t milliseconds(const timeval& time) {
+  return int64_t{time.tv_sec} * 1000 + time.tv_usec / 1000;
+}
 
 Result<int> own_rank() {
   std::string text = environment_value(env::kControlRank);
@@ -130,6 +136,7 @@ Result<Agent::End> Agent::run() {
     watch_log();
     watch_progress();
     watch_votes();
+    watch_use();
   }
   channel_.close(5s);
   return End::kDone;
@@ -179,9 +186,10 @@ void Agent::handle_signals() {
 void Agent::reap() {
   int status = 0;
   pid_t pid;
-  while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
+  rusage used = {};
+  while ((pid = ::wait4(-1, &status, WNOHANG, &used)) > 0)
     if (pid == learner_) {
-      learner_ended(status);
+      learner_ended(status, milliseconds(used.ru_utime) + milliseconds(used.ru_stime));
     } else if (pid == stacks_writer_) {
       stacks_taken();
     } else {
@@ -276,7 +284,7 @@ void Agent::on_start(const protocol::Start& message) {
   read_metrics(start);
 }
 
-void Agent::learner_ended(int wait_status) {
+void Agent::learner_ended(int wait_status, int64_t cpu_ms) {
   protocol::Exited exited;
   if (WIFSIGNALED(wait_status)) {
     exited.exit = -1;
@@ -285,6 +293,10 @@ void Agent::learner_ended(int wait_status) {
     exited.exit = WEXITSTATUS(wait_status);
   }
   learner_ = 0;
+  if (const auto use = use_.last(cpu_ms, awake_ms())) {
+    channel_.send(*use);
+    report_gpus(/*rest=*/true);
+  }
   gpus_.stop();
   if (stacks_writer_ > 0) {
     ::kill(stacks_writer_, SIGKILL);

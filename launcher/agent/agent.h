@@ -20,6 +20,7 @@
 #include "launcher/agent/oom_watch.h"
 #include "launcher/agent/pmix_server.h"
 #include "launcher/agent/progress_watch.h"
+#include "launcher/agent/use_sampler.h"
 #include "launcher/agent/vote_watch.h"
 #include "launcher/protocol/channel.h"
 #include "launcher/protocol/progress_file.h"
@@ -50,7 +51,7 @@ class Agent {
   void feed(std::string_view output);
   std::string take_rest();
   void reap();
-  void learner_ended(int wait_status);
+  void learner_ended(int wait_status, int64_t cpu_ms);
   void report_progress(bool force);
   void add_cause(protocol::Exited* exited) const;
   void send_exit(protocol::Exited exited, const std::string& rest = {});
@@ -63,7 +64,8 @@ class Agent {
   void take_stacks(const std::string& path);
   void stacks_taken();
   void watch_gpus(const protocol::Start& start);
-  void report_gpus();
+  void report_gpus(bool rest = false);
+  void watch_use();
   void read_metrics(const protocol::Start& start);
   void watch_log();
   void report_log(uint64_t bytes);
@@ -82,6 +84,7 @@ class Agent {
   ProgressWatch watch_;
   VoteWatch votes_;
   GpuSampler gpus_;
+  UseSampler use_;
   uint64_t log_bytes_ = 0, log_reported_ = 0;
   int64_t log_look_ms_ = 0, log_looked_ms_ = 0;
   int64_t last_sample_ms_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the agent looks at from time to time: whether its learner makes progress, what the learner does if not, how the
-// learner votes, and how much its GPUs are used.
+// learner votes, and what it uses.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -80,6 +80,7 @@ void Agent::watch_gpus(const protocol::Start& start) {
   const VisibleGpus visible = visible_gpus(start.gpus, start.narrowed);
   gpus_.start(gpus_of_learner(visible.get(), its.local_rank, its.local_world_size, its.gpus_per_learner),
               start.gpu_look_ms);
+  use_.start(start.use_ms, first_on_node_ ? its.local_world_size : 0, awake_ms());
 }
 
 // Metrics are a convenience: a learner trains without them.
@@ -115,8 +116,14 @@ void Agent::report_log(uint64_t bytes) {
   channel_.send(protocol::LogSize{bytes});
 }
 
-void Agent::report_gpus() {
-  if (const auto percent = gpus_.read(); percent && !done_) channel_.send(protocol::GpuUse{*percent});
+void Agent::report_gpus(bool rest) {
+  if (const auto use = gpus_.read(rest); use && !done_) channel_.send(*use);
+}
+
+void Agent::watch_use() {
+  if (learner_ <= 0) return;
+  if (const auto use = use_.look({pmix_.pid(), metrics_.pid(), gpus_.pid(), stacks_writer_}, awake_ms()))
+    channel_.send(*use);
 }
 
 }  // namespace dl::agent

@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 
+#include "common/base/clock.h"
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
 #include "common/process/nvml.h"
@@ -46,29 +49,117 @@ std::vector<Nvml::Device> devices_of(const Nvml& nvml, const LearnerGpus& gpus) 
   return devices;
 }
 
+// Functions of NVML; those that this version lacks are nullptr.
+struct Asked {
+  explicit Asked(const Nvml& nvml)
+      : rates(nvml.function<int(Nvml::Device, Rates*)>("nvmlDeviceGetUtilizationRates")),
+        samples(nvml.function<int(Nvml::Device, int, unsigned long long, int*, unsigned*, Sample*)>(
+            "nvmlDeviceGetSamples")),
+        memory(nvml.function<int(Nvml::Device, Memory*)>("nvmlDeviceGetMemoryInfo")),
+        power(nvml.function<int(Nvml::Device, unsigned*)>("nvmlDeviceGetPowerUsage")),
+        energy(nvml.function<int(Nvml::Device, unsigned long long*)>("nvmlDeviceGetTotalEnergyConsumption")) {}
+  struct Sample {  // nvmlSample_t
+    unsigned long long at_us;
+    unsigned long long value;
+  };
+  struct Memory {  // nvmlMemory_t
+    unsigned long long total, free, used;
+  };
+  int (*rates)(Nvml::Device, Rates*);
+  int (*samples)(Nvml::Device, int type, unsigned long long since, int* value_type, unsigned* count, Sample* samples);
+  int (*memory)(Nvml::Device, Memory*);
+  int (*power)(Nvml::Device, unsigned* milliwatts);
+  int (*energy)(Nvml::Device, unsigned long long* millijoules);
+};
+
+// A GPU, and what has to be known of it until the next look.
+struct Watched {
+  Nvml::Device device = nullptr;
+  uint64_t sampled_us = 0;
+  std::optional<unsigned long long> millijoules;
+};
+
+// The use since the last look by the driver's own samples, of which it keeps some seconds; less than 0: unknown.
+double sampled_use(const Asked& nvml, Watched* gpu) {
+  constexpr int kGpuUtilization = 1, kUnsignedInt = 1;  // nvmlSamplingType_t, nvmlValueType_t
+  constexpr unsigned kMost = 256;
+  if (nvml.samples == nullptr) return -1;
+  Asked::Sample found[kMost];
+  unsigned count = kMost;
+  int type = -1;
+  if (nvml.samples(gpu->device, kGpuUtilization, gpu->sampled_us, &type, &count, found) != Nvml::kSuccess) return -1;
+  if (type != kUnsignedInt || count > kMost) return -1;
+  std::vector<UseSample> samples;
+  for (unsigned i = 0; i < count; ++i) {
+    unsigned value = 0;  // the first member of a union
+    std::memcpy(&value, &found[i].value, sizeof value);
+    samples.push_back({found[i].at_us, static_cast<double>(value)});
+  }
+  const uint64_t since = gpu->sampled_us;
+  for (const UseSample& sample : samples) gpu->sampled_us = std::max(gpu->sampled_us, sample.at_us);
+  // The first time the samples are of the time before the learner.
+  return since == 0 ? -1 : weighted_use(std::move(samples), since);
+}
+
+// What one GPU gives is unknown: then the sum of all is, too.
+void add_or_lose(bool known, unsigned long long value, int64_t* sum) {
+  *sum = known && *sum >= 0 && value < INT64_MAX / 2 ? *sum + static_cast<int64_t>(value) : -1;
+}
+
+// One look at all GPUs. False: a GPU does not tell its use, since it is cut into instances, or lost.
+bool look_at(const Asked& nvml, std::vector<Watched>* gpus, int64_t over_ms, protocol::GpuUse* look) {
+  look->percent = 0;
+  look->over_ms = over_ms;
+  look->gpus = static_cast<int>(gpus->size());
+  look->busy_ms = look->memory = look->milliwatts = look->millijoules = 0;
+  for (Watched& gpu : *gpus) {
+    Rates rates;
+    if (nvml.rates(gpu.device, &rates) != Nvml::kSuccess) return false;
+    const unsigned percent = std::min(rates.gpu, 100U);
+    look->percent = std::max(look->percent, static_cast<int>(percent));
+    const double weighted = sampled_use(nvml, &gpu);
+    look->busy_ms += std::llround(static_cast<double>(over_ms) * (weighted < 0 ? percent : weighted) / 100);
+    Asked::Memory memory = {};
+    const bool tells_memory = nvml.memory != nullptr && nvml.memory(gpu.device, &memory) == Nvml::kSuccess;
+    add_or_lose(tells_memory, memory.used, &look->memory);
+    unsigned milliwatts = 0;
+    const bool tells_power = nvml.power != nullptr && nvml.power(gpu.device, &milliwatts) == Nvml::kSuccess;
+    add_or_lose(tells_power, milliwatts, &look->milliwatts);
+    unsigned long long now = 0;
+    const bool counts = nvml.energy != nullptr && nvml.energy(gpu.device, &now) == Nvml::kSuccess;
+    const unsigned long long before = gpu.millijoules.value_or(now);  // the counter begins anew with the driver
+    add_or_lose(counts && gpu.millijoules, now > before ? now - before : 0, &look->millijoules);
+    gpu.millijoules = counts ? std::optional(now) : std::nullopt;
+  }
+  return true;
+}
+
 // The child process. It closes all descriptors of the agent's, because it may outlive the agent in a call of the
-// driver.
+// driver. It writes one GpuUse for each look, as it lies in memory: the reader is the same program.
 [[noreturn]] void sample(const LearnerGpus& gpus, int64_t look_ms, int reports) {
+  static_assert(std::is_trivially_copyable_v<protocol::GpuUse>);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (reports != kReports) ::dup2(reports, kReports);
   for (int fd = kReports + 1; fd < kMaxDescriptors; ++fd) ::close(fd);
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < kReports; ++fd) ::dup2(null, fd);
   const Nvml nvml;
-  const std::vector<Nvml::Device> devices = devices_of(nvml, gpus);
-  const auto rates_of = nvml.function<int(Nvml::Device, Rates*)>("nvmlDeviceGetUtilizationRates");
-  while (rates_of != nullptr && !devices.empty()) {
-    unsigned highest = 0;
-    for (int look = 0; look < GpuSampler::kLooks; ++look) {
-      wait_ms(look_ms);
-      for (Nvml::Device device : devices) {
-        Rates rates;
-        if (rates_of(device, &rates) != Nvml::kSuccess) ::_exit(0);  // a GPU that is cut into instances, or lost
-        highest = std::max(highest, std::min(rates.gpu, 100U));
-      }
-    }
-    const auto percent = static_cast<unsigned char>(highest);
-    if (::write(kReports, &percent, 1) != 1) break;
+  const Asked asked(nvml);
+  std::vector<Watched> watched;
+  for (Nvml::Device device : devices_of(nvml, gpus)) watched.push_back({device, 0, {}});
+  protocol::GpuUse first;
+  if (asked.rates == nullptr || watched.empty() || !look_at(asked, &watched, 0, &first)) ::_exit(0);
+  int64_t looked_ms = monotonic_ms();
+  int highest = 0;
+  for (int looks = 1;; ++looks) {
+    wait_ms(look_ms);
+    const int64_t now_ms = monotonic_ms();
+    protocol::GpuUse look;
+    if (!look_at(asked, &watched, now_ms - looked_ms, &look)) ::_exit(0);
+    looked_ms = now_ms;
+    highest = std::max(highest, look.percent);
+    look.percent = looks % GpuSampler::kLooks == 0 ? std::exchange(highest, 0) : -1;
+    if (::write(kReports, &look, sizeof look) != static_cast<ssize_t>(sizeof look)) break;
   }
   ::_exit(0);
 }
@@ -124,16 +215,44 @@ void GpuSampler::start(const LearnerGpus& gpus, int64_t look_ms) {
   }
 }
 
-std::optional<int> GpuSampler::read() {
-  std::optional<int> newest;
-  unsigned char reports[64];
+std::optional<protocol::GpuUse> GpuSampler::read(bool rest) {
+  protocol::GpuUse looks[8];  // the child writes each whole, so that a pipe has no part of one
   while (reports_) {
-    const ssize_t n = ::read(reports_.get(), reports, sizeof reports);
-    if (n > 0) newest = reports[n - 1];
+    const ssize_t n = ::read(reports_.get(), looks, sizeof looks);
     if (n == 0) reports_.reset();
-    if (n < static_cast<ssize_t>(sizeof reports)) break;
+    const size_t count = n > 0 ? static_cast<size_t>(n) / sizeof looks[0] : 0;
+    for (size_t i = 0; i < count; ++i) add_look(looks[i], &waiting_);
+    if (n < static_cast<ssize_t>(sizeof looks)) break;
   }
-  return newest;
+  if (waiting_.percent < 0 && (!rest || waiting_.over_ms <= 0)) return std::nullopt;
+  return std::exchange(waiting_, protocol::GpuUse{-1});
+}
+
+double weighted_use(std::vector<UseSample> samples, uint64_t since_us) {
+  std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return a.at_us < b.at_us; });
+  double used = 0;
+  const uint64_t begin_us = since_us;
+  for (const UseSample& sample : samples) {
+    if (sample.at_us <= since_us) continue;
+    if (!(sample.percent >= 0 && sample.percent <= 100)) return -1;
+    used += sample.percent * static_cast<double>(sample.at_us - since_us);
+    since_us = sample.at_us;
+  }
+  return since_us == begin_us ? -1 : used / static_cast<double>(since_us - begin_us);
+}
+
+void add_look(const protocol::GpuUse& look, protocol::GpuUse* use) {
+  const bool first = use->over_ms <= 0;
+  if (look.percent >= 0) use->percent = look.percent;
+  use->over_ms = (first ? 0 : use->over_ms) + look.over_ms;
+  use->gpus = look.gpus;
+  use->busy_ms = (first ? 0 : use->busy_ms) + look.busy_ms;
+  use->memory = std::max(use->memory, look.memory);
+  use->milliwatts = look.milliwatts;
+  if (first)
+    use->millijoules = look.millijoules;
+  else
+    use->millijoules = use->millijoules < 0 || look.millijoules < 0 ? -1 : use->millijoules + look.millijoules;
 }
 
 void GpuSampler::stop() {

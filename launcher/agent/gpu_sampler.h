@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures how much a learner's GPUs are used, with NVIDIA's management library (NVML). A child process asks it, so
 // that a driver that hangs blocks only that child. If the library, a GPU or its use is not available, the child ends
-// and reports nothing: GPUs without a measurement count neither as used nor as idle.
+// and reports nothing: GPUs without a measurement count neither as used nor as idle. GPU use is the time in which a
+// kernel ran, as the driver counts it; how much of the GPU that kernel used is another question.
 #pragma once
 
 #include <sys/types.h>
@@ -9,9 +10,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/unique_fd.h"
+#include "launcher/protocol/control_protocol.h"
 
 namespace dl::agent {
 
@@ -37,6 +40,14 @@ struct VisibleGpus {
 };
 VisibleGpus visible_gpus(const std::vector<int>& positions, bool narrowed);
 
+// The use of a GPU, in percent of the time, between `since_us` and the last of these samples of the driver's; a sample
+// is the use since the one before it. Less than 0: they do not tell. Pure.
+struct UseSample {
+  uint64_t at_us = 0;
+  double percent = 0;
+};
+double weighted_use(std::vector<UseSample> samples, uint64_t since_us);
+
 class GpuSampler {
  public:
   static constexpr int kLooks = 3;  // each report is the highest use seen in this many looks
@@ -50,8 +61,11 @@ class GpuSampler {
   void start(const LearnerGpus& gpus, int64_t look_ms);
   // Readable when there is a report; -1: there will be none.
   int fd() const { return reports_.get(); }
-  // The newest report, in percent: the highest of all GPUs over the last kLooks looks. None: no report has come.
-  std::optional<int> read();
+  pid_t pid() const { return child_; }  // 0: there is none
+  // What has come since the last call: the newest report (GpuUse::percent: the highest of all GPUs over the last kLooks
+  // looks), and the use of all looks together. None: no report has come. `rest`: nothing more will be read, so that
+  // looks without a report are told as well, with a percent of -1.
+  std::optional<protocol::GpuUse> read(bool rest = false);
   // To be called with each process that the caller has reaped; all but the child are ignored.
   void reaped(pid_t pid) { child_ = pid == child_ ? 0 : child_; }
   // Kills the child, and waits 0.1 s at most for its end.
@@ -60,6 +74,10 @@ class GpuSampler {
  private:
   pid_t child_ = 0;
   UniqueFd reports_;
+  protocol::GpuUse waiting_{-1};
 };
+
+// Adds the use of another look to what is told of those before it. Pure.
+void add_look(const protocol::GpuUse& look, protocol::GpuUse* use);
 
 }  // namespace dl::agent

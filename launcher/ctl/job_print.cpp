@@ -48,6 +48,13 @@ Json vote_json(const protocol::VoteStatus& vote) {
           {"reason", vote.reason}};
 }
 
+Json use_json(const std::optional<record::UsedInAll>& use) {
+  if (!use) return nullptr;
+  Json json = {{"text", use->text}};
+  for (const auto& [name, number] : use->numbers) json[name] = number;
+  return json;
+}
+
 void print_timeline(const JobView& view, int64_t now, std::string* out) {
   if (view.history.empty()) return;
   *out += "\n";
@@ -121,6 +128,7 @@ std::string view_text(const JobView& view) {
   row(&out, "learners", learners_text(view.plan));
   row(&out, "scaling", clean(view.scaling));
   row(&out, "votes", vote_text(view.vote));
+  row(&out, "use", view.use ? clean(view.use->text) : "");
   row(&out, "not used", unused_text(unused_gpus(view)));
   row(&out, "checkpoint", clean(view.plan.checkpoint));
   row(&out, "directory", clean(view.job.dir.root()));
@@ -155,6 +163,7 @@ Json view_json(const JobView& view) {
   json["unused_gpus"] = unused_gpus(view).gpus;
   json["scaling"] = view.scaling;
   json["votes"] = vote_json(view.vote);
+  json["use"] = use_json(view.use);
   json["checkpoint"] = view.plan.checkpoint;
   json["dir"] = view.job.dir.root();
   json["events"] = Json::array();

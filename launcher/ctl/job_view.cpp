@@ -57,6 +57,7 @@ void take_answer(const protocol::JobStatus& status, JobView* view) {
   view->alive = true;
   view->restarts = status.restarts;
   view->vote = status.vote;
+  if (!status.use.empty()) view->use = record::UsedInAll{status.use, {}};
   std::vector<LearnerView> learners;
   for (const protocol::LearnerStatus& learner : status.learners) {
     learners.push_back({learner.rank, learner.host, learner.state, learner.step, learner.saved_step, learner.note});
@@ -81,6 +82,7 @@ JobView view_job(const Job& job, bool ask) {
       view.learners = learners_from(history->events, summary.attempts);
       for (Event& event : history->events) {
         if (event.learner) continue;
+        if (event.use) view.use = event.use;
         if (event.restart) view.restarts = *event.restart;
         if (event.step) view.step = std::max(view.step, *event.step);
         view.history.push_back(std::move(event));

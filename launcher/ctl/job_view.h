@@ -32,10 +32,11 @@ struct JobView {
   int64_t saved_step = -1;  // newest train step known to be saved; -1: none
   bool alive = false;       // dlrun answered
   PlanFacts plan;
-  std::string scaling;                 // how it scales, in one sentence; empty: not measured, or it cannot change
-  protocol::VoteStatus vote;           // what learners say of their number; only while dlrun answers
-  std::vector<LearnerView> learners;   // of the newest attempt; may be empty
-  std::vector<record::Event> history;  // events of the job, without those of learners
+  std::string scaling;                   // how it scales, in one sentence; empty: not measured, or it cannot change
+  std::optional<record::UsedInAll> use;  // of this start of the job, or of the last one that has ended
+  protocol::VoteStatus vote;             // what learners say of their number; only while dlrun answers
+  std::vector<LearnerView> learners;     // of the newest attempt; may be empty
+  std::vector<record::Event> history;    // events of the job, without those of learners
 };
 
 // Never fails: what cannot be read stays empty. ask: also asks dlrun, if its control file can be read, for at most one

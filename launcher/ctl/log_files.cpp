@@ -70,4 +70,8 @@ std::string learner_series(int attempt, int rank) {
   return record::JobDir("").learner_series(attempt, rank).substr(1);
 }
 
+std::string use_series(int attempt) {
+  return record::JobDir("").use_series(attempt).substr(1);
+}
+
 }  // namespace dl::ctl

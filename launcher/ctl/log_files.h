@@ -20,5 +20,6 @@ std::string learner_log(int attempt, int rank);
 std::vector<int> list_metrics_attempts(const record::JobDir& dir);
 std::vector<int> list_learner_series(const record::JobDir& dir, int attempt);
 std::string learner_series(int attempt, int rank);
+std::string use_series(int attempt);
 
 }  // namespace dl::ctl

@@ -30,7 +30,7 @@ bool matches(const std::string& pattern, const std::string& text) {
 int place_of(const std::string& group) {
   for (const auto& [name, place] : {std::pair{metrics::kTrain, 0}, {metrics::kValidate, 1}, {metrics::kTest, 2}})
     if (group == name) return place;
-  return group == metrics::kLauncher ? 4 : 3;
+  return group == metrics::kLauncher ? 4 : group == metrics::kUse ? 5 : 3;
 }
 
 using Key = std::tuple<int, std::string, std::string, int>;  // place of the group, group, name, rank
@@ -42,10 +42,12 @@ struct Collected {
   size_t bytes = 0;
   bool left_out = false;  // there were further files
 
-  void add(const Job& of, int attempt, int rank, const MetricsChoice& choice) {
+  // rank: none for what all learners use, which counts as of rank 0.
+  void add(const Job& of, int attempt, std::optional<int> of_rank, const MetricsChoice& choice) {
     left_out = bytes > kMostInAll;
     if (left_out) return;
-    const std::string path = learner_series(attempt, rank);
+    const int rank = of_rank.value_or(0);
+    const std::string path = of_rank ? learner_series(attempt, rank) : use_series(attempt);
     auto text = record::read_below(of.dir.root(), path, kMostFile);
     bytes += std::max(text ? text->size() : 0, kLeastFile);
     auto file = text ? metrics::parse_series(*text) : Result<metrics::SeriesFile>(std::move(text).error());
@@ -56,7 +58,7 @@ struct Collected {
     MetricsAttempt& its = attempts[attempt];
     its.attempt = attempt;
     if (file->begin) its.step = std::min(its.step.value_or(file->begin->step), file->begin->step);
-    for (const std::string& note : file->notes)
+    for (const std::string& note : of_rank ? file->notes : std::vector<std::string>())
       job.notes.push_back("learner " + std::to_string(rank) + " in attempt " + std::to_string(attempt) + ": " + note);
     for (metrics::Series& series : file->series) {
       if (!wants(choice, {rank, series.group, series.name, {}})) continue;
@@ -77,8 +79,10 @@ Result<JobMetrics> read_metrics(const Job& job, const MetricsChoice& choice) {
   all.job.job = job.name();
   // The newest attempts first: if there is too much, the oldest are left out.
   const std::vector<int> numbers = list_metrics_attempts(job.dir);
-  for (auto attempt = numbers.rbegin(); attempt != numbers.rend() && !all.left_out; ++attempt)
+  for (auto attempt = numbers.rbegin(); attempt != numbers.rend() && !all.left_out; ++attempt) {
     for (const int rank : list_learner_series(job.dir, *attempt)) all.add(job, *attempt, rank, choice);
+    all.add(job, *attempt, std::nullopt, choice);
+  }
   if (all.left_out)
     all.job.notes.insert(all.job.notes.begin(),
                          "older attempts are left out, because the files of the job are more than 1 GiB together");
@@ -102,7 +106,7 @@ Result<JobMetrics> read_metrics(const Job& job, const MetricsChoice& choice) {
     JobCurve curve{std::get<3>(key), std::get<1>(key), std::get<2>(key), metrics::curve_of(pieces, starts, saved)};
     // What the launcher measures of an attempt is no property of a train step: nothing supersedes it.
     for (metrics::CurvePoint& point : curve.points)
-      if (curve.group == metrics::kLauncher) point.superseded = false;
+      if (curve.group == metrics::kLauncher || curve.group == metrics::kUse) point.superseded = false;
     all.job.curves.push_back(std::move(curve));
   }
   return std::move(all.job);

@@ -12,8 +12,9 @@
 
 namespace dl::metrics {
 
-// Groups of metrics; kLauncher: what dlrun measures itself.
-constexpr std::string_view kTrain = "train", kValidate = "validate", kTest = "test", kLauncher = "launcher";
+// Groups of metrics; kLauncher: what dl-metrics measures itself; kUse: what all learners of the job use.
+constexpr std::string_view kTrain = "train", kValidate = "validate", kTest = "test", kLauncher = "launcher",
+                           kUse = "use";
 
 struct Found {
   std::string group, name;

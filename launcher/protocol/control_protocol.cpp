@@ -82,8 +82,8 @@ void members(Start& m, JsonMembers& each) {
       "activate", m.activate)("command", m.command)("container", m.container)("log", m.log)("prefix", m.prefix)(
       "line_prefix", m.line_prefix)("quiet", m.quiet)("gpu_look_ms", m.gpu_look_ms)("hang_ms", m.hang_ms)(
       "serves", m.serves)("bind", m.bind)("free_ports", m.free_ports)("gpus", m.gpus)("narrowed", m.narrowed)(
-      "log_limit", m.log_limit)("log_look_ms", m.log_look_ms)("series", m.series)("values", m.values)("metrics",
-                                                                                                      m.metrics);
+      "log_limit", m.log_limit)("log_look_ms", m.log_look_ms)("series", m.series)("values", m.values)(
+      "metrics", m.metrics)("use_ms", m.use_ms);
 }
 void members(Request& m, JsonMembers& each) {
   each("request", m.request)("kind", m.kind);
@@ -116,7 +116,7 @@ void members(VoteStatus& m, JsonMembers& each) {
 void members(JobStatus& m, JsonMembers& each) {
   each("job", m.job)("state", m.state)("reason", m.reason)("attempt", m.attempt)("restarts", m.restarts)(
       "max_restarts", m.max_restarts)("started_ms", m.started_ms)("stopping", m.stopping)("learners", m.learners)(
-      "vote", m.vote);
+      "vote", m.vote)("use", m.use);
 }
 void members(Stalled& m, JsonMembers& each) {
   each("silent_ms", m.silent_ms);
@@ -128,7 +128,12 @@ void members(Stacks& m, JsonMembers& each) {
   each("path", m.path);
 }
 void members(GpuUse& m, JsonMembers& each) {
-  each("percent", m.percent);
+  each("percent", m.percent)("over_ms", m.over_ms)("gpus", m.gpus)("busy_ms", m.busy_ms)("memory", m.memory)(
+      "milliwatts", m.milliwatts)("millijoules", m.millijoules);
+}
+void members(Use& m, JsonMembers& each) {
+  each("over_ms", m.over_ms)("cpu_ms", m.cpu_ms)("memory", m.memory)("memory_of", m.memory_of)("read", m.read)(
+      "written", m.written);
 }
 void members(Voted& m, JsonMembers& each) {
   each("change", m.change)("reason", m.reason);
@@ -164,7 +169,7 @@ constexpr const char* kTypes[] = {
     "hello",        "started",  "step_report",    "progress", "notice",   "exited",   "start",        "request",
     "decide",       "withdraw", "signal",         "kill",     "ping",     "pause",    "status",       "reply",
     "job_status",   "stalled",  "standing_still", "stacks",   "again",    "gpu_use",  "who_connects", "connects",
-    "open_session", "resume",   "resumed",        "pmix",     "log_lost", "log_size", "voted"};
+    "open_session", "resume",   "resumed",        "pmix",     "log_lost", "log_size", "voted",        "use"};
 }  // namespace
 
 std::string encode(const ControlMessage& message) {

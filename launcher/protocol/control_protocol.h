@@ -80,7 +80,22 @@ struct StandingStill {  // answer to Stacks, when they are written
   std::vector<std::string> last_lines;  // as in Exited
 };
 struct GpuUse {     // use of the learner's GPUs, sent each 3 to 15 s; not if it cannot be measured
-  int percent = 0;  // highest of all these GPUs since the last report
+  int percent = 0;  // highest of all these GPUs since the last report; -1: too little time has passed to judge by
+  // Of all these GPUs together, over this time; -1: not measured, as by agents that do not know it.
+  int64_t over_ms = 0;
+  int gpus = 0;
+  int64_t busy_ms = -1;     // in which a kernel ran: at most gpus * over_ms
+  int64_t memory = -1;      // bytes in use, of all processes on these GPUs: the most that was seen
+  int64_t milliwatts = -1;  // now
+  int64_t millijoules = -1;
+};
+struct Use {            // what the learner's processes have used since the last one; sent if Start::use_ms asks for it
+  int64_t over_ms = 0;  // of the clock of awake_clock.h
+  // -1: not measured
+  int64_t cpu_ms = -1;
+  int64_t memory = -1;              // bytes now, without pages of files that could be dropped
+  int memory_of = 0;                // of how many learners: all of the node where they share a control group
+  int64_t read = -1, written = -1;  // bytes from storage and to it
 };
 struct Voted {     // the learner says how many learners the job needs (common/contract/vote.h); at most once a second
   int change = 0;  // compared with those that there are
@@ -129,6 +144,7 @@ struct Start {
   std::string values;          // absolute path of the file to which it reports values itself; empty: nowhere
   std::vector<std::string> metrics;  // expressions that find metrics in its output (metric_patterns.h)
   int64_t gpu_look_ms = 0;           // how often to look at how much its GPUs are used; 0: never
+  int64_t use_ms = 0;                // how often to send Use, in the end, and to complete GpuUse at its end; 0: never
   int64_t hang_ms = 0;               // no progress for so long is a failure; 0: never
   bool serves = false;               // LaunchPlan::serves(): the learner ignores SIGTERM from its start
   std::string bind;                  // bind/bind_mode.h; empty: the learner is not bound
@@ -223,12 +239,13 @@ struct JobStatus {    // answer to StatusQuery
   std::string stopping;    // why it is being stopped, or empty
   std::vector<LearnerStatus> learners;
   VoteStatus vote;
+  std::string use;  // what was used so far, in one sentence (use/use_sentence.h); empty: nothing is known yet
 };
 
 using ControlMessage =
     std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
                  Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again, GpuUse, WhoConnects,
-                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize, Voted>;
+                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize, Voted, Use>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const ControlMessage& message);

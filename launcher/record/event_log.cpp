@@ -50,6 +50,18 @@ Status take(const Json& object, const char* key, std::optional<T>* out) {
   return {};
 }
 
+// Members of other types are of another version, and left out.
+UsedInAll use_from(const Json& object) {
+  constexpr size_t kMostNumbers = 100;
+  UsedInAll use;
+  for (const JsonMember& member : object.members()) {
+    if (member.name == "text" && member.value.is_string()) use.text = member.value.text();
+    if (member.value.is_number() && use.numbers.size() < kMostNumbers)
+      use.numbers[member.name] = member.value.get<double>();
+  }
+  return use;
+}
+
 }  // namespace
 
 std::string format_event(const Event& event) {
@@ -73,6 +85,11 @@ std::string format_event(const Event& event) {
   if (!event.run.empty()) line["run"] = event.run;
   if (event.start) line["start"] = *event.start;
   if (event.passed) line["passed"] = true;
+  if (event.use) {
+    Json use = {{"text", event.use->text.substr(0, kMaxText)}};
+    for (const auto& [name, number] : event.use->numbers) use[name] = number;
+    line["use"] = std::move(use);
+  }
   return line.dump();
 }
 
@@ -101,6 +118,7 @@ Result<Event> parse_event(const std::string& line) {
   DL_TRY(take(object, "run", &event.run));
   DL_TRY(take(object, "start", &event.start));
   DL_TRY(take(object, "passed", &event.passed));
+  if (const Json* use = object.find("use"); use != nullptr && use->is_object()) event.use = use_from(*use);
   if (const Json* memory = object.find("memory"); memory != nullptr) {
     DL_TRY_ASSIGN(event.memory, memory_from(*memory));
   }

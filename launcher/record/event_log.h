@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,12 @@
 #include "launcher/record/run_memory.h"
 
 namespace dl::record {
+
+// What a start of the job has used, told at its end.
+struct UsedInAll {
+  std::string text;                       // one sentence for people
+  std::map<std::string, double> numbers;  // by name (dl-job-directory(5)), without those that were not measured
+};
 
 struct Event {
   int64_t time_ms = 0;  // since the epoch; 0: now (filled by append)
@@ -43,7 +50,8 @@ struct Event {
   // Set at the beginning of an attempt, and on a completion before which no signal had come (launcher/runs):
   std::string run;           // RunIdentity::text(), by which the run is recognised; or empty
   std::optional<int> start;  // how often Slurm had requeued the job
-  bool passed = false;       // completed in an earlier start of the job; this start ran nothing
+  std::optional<UsedInAll> use;
+  bool passed = false;  // completed in an earlier start of the job; this start ran nothing
 };
 
 // Without the newline. Text is made valid UTF-8 and cut to 2000 bytes.

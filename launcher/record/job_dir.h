@@ -38,6 +38,7 @@ class JobDir {
   std::string learner_series(int attempt, int rank) const {
     return attempt_metrics(attempt) + "/learner-" + std::to_string(rank) + ".series";
   }
+  std::string use_series(int attempt) const { return attempt_metrics(attempt) + "/use.series"; }
   std::string learner_values(int attempt, int rank) const {
     return attempt_metrics(attempt) + "/learner-" + std::to_string(rank) + ".jsonl";
   }

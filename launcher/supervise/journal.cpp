@@ -74,6 +74,7 @@ void Journal::job(record::JobState state, const std::string& reason, std::option
   event.code = code;
   event.exit = exit;
   event.preempted = std::exchange(preempted_, false);
+  event.use = std::exchange(use_, std::nullopt);
   if (record::is_final(state) && once_more_) {
     event.once_more = std::exchange(once_more_, std::nullopt);
     event.command = command_;

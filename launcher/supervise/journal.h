@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/record/event_log.h"
@@ -77,6 +78,9 @@ class Journal {
   // dlpolicyd reads, at most each half minute.
   void scale(const std::string& hint);
 
+  // What this start of the job has used; written with the next event about the whole job.
+  void used(record::UsedInAll use) { use_ = std::move(use); }
+
   // To be called when the user's own comment is known; comments are held back until then.
   void set_user_comment(const std::string& text);
   // Slurm accepts no comment for the job any more (slurm_cli::can_update_after_release): from now on none is sent, and
@@ -106,6 +110,7 @@ class Journal {
   int64_t saved_step_ = -1;
   IdleHint idle_;
   std::string scale_;
+  std::optional<record::UsedInAll> use_;
   bool preempted_ = false;
   std::optional<int> once_more_;
   std::string command_;

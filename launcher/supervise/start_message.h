@@ -19,6 +19,7 @@ struct StartSettings {
   int64_t hang_ms = 0;                // as in RunOptions
   uint64_t log_limit = 0;             // bytes; as in dl.toml
   int64_t gpu_look_ms = 0;            // how often the use of GPUs is measured; 0: never
+  int64_t use_ms = 0;                 // how often agents tell what their learners use; 0: never
   std::string lease;                  // on the checkpoint directory; empty: none
 };
 

@@ -78,6 +78,7 @@ Status Supervisor::set_up() {
   scaling_ = std::make_unique<ScalingKeeper>(&loop_);
   checker_ = std::make_unique<BlockingCalls>(&loop_);
   log_times_ = std::make_unique<LogTimes>(&loop_);
+  use_ = std::make_unique<UseKeeper>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, plan().under_slurm ? slurm_.get() : nullptr);
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
@@ -225,6 +226,7 @@ void Supervisor::tick() {
       const bool may_save = state_.phase == Phase::kRunning && !state_.agreement.open();
       if (may_save && stops_.save_due(&attempt_, journal_->events(), now, unix_ms())) handle(SaveDue{});
       watch_.look(attempt_.learners(), now, unix_ms());
+      use_->look(now, unix_ms());
       look_at_scaling();
       const auto running_ms = static_cast<int64_t>(1000 * attempt_.running_s(now));
       if (plan().world_size() > 1) voice_.say_if(rendezvous_->look(running_ms));
@@ -255,6 +257,7 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
   }
   if (const auto vote = watch_.votes().of_job(attempt_.learners(), attempt_.deciding(), plan().asked, now))
     status.vote = {vote->voted, vote->learners, vote->change, vote->wanted, vote->reason};
+  if (const auto use = use_->so_far(now)) status.use = use->text;
   server_->send(id, status);
 }
 

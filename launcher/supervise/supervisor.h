@@ -58,6 +58,7 @@
 #include "launcher/supervise/stop_controller.h"
 #include "launcher/supervise/sweeper.h"
 #include "launcher/supervise/time_limit_watch.h"
+#include "launcher/supervise/use_keeper.h"
 #include "launcher/supervise/voice.h"
 
 namespace dl::supervise {
@@ -175,6 +176,7 @@ class Supervisor {
   void perform(const Finish& finish);
   void restart();
   void settle(int exit_status, std::string last_words);
+  std::string record_use();
 
   // supervisor_queue.cpp
   void perform(const PutBack& back);
@@ -203,6 +205,7 @@ class Supervisor {
   std::unique_ptr<BlockingCalls> checker_;  // checks nodes before a restart
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<LogTimes> log_times_;
+  std::unique_ptr<UseKeeper> use_;
   logs::BackgroundCompression old_logs_;
 
   // The job

@@ -62,6 +62,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
 void Supervisor::begin_watches() {
   hang_.begin_attempt(agents_.get(), dir_.attempt_logs(attempts_));
   watch_.begin_attempt(journal_.get(), attempts_, attempt_.learners().size(), plan().gpus_per_learner);
+  use_->begin_attempt(plan(), dir_.use_series(attempts_), awake_ms());
   const auto random = make_secret();
   pmix_->open(plan(), fmt::format("dl.{}.{}.{}", plan().job_id.substr(0, 64), attempts_, random ? *random : secret_));
 }
@@ -135,7 +136,8 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   settings.run = options_.beside ? options_.run : 0;
   settings.hang_ms = options_.hang_ms;
   settings.log_limit = site_.log_limit;
-  settings.gpu_look_ms = watch_.gpu_look_ms();
+  settings.gpu_look_ms = watch_.gpu_look_ms() > 0 ? watch_.gpu_look_ms() : UseKeeper::kGpuLookMs;
+  settings.use_ms = UseKeeper::kEachMs;
   settings.lease = lease_->token();
   for (int rank = 0; rank < plan().world_size(); ++rank) {
     Start start = start_message(plan(), attempt_, dir_, rank, settings);
@@ -165,8 +167,11 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
       on_notice(notice->signal);
     else if (const auto* connects = std::get_if<Connects>(&message))
       rendezvous_->answered(connects->query, connects->uid);
-    else if (const auto* use = std::get_if<GpuUse>(&message))
-      watch_.gpus_used(rank, use->percent, awake_ms());
+    else if (const auto* gpus = std::get_if<GpuUse>(&message)) {
+      if (gpus->percent >= 0) watch_.gpus_used(rank, gpus->percent, awake_ms());
+      use_->gpus_used(rank, *gpus, awake_ms());
+    } else if (const auto* use = std::get_if<Use>(&message))
+      use_->used(rank, *use, awake_ms());
     else if (const auto* vote = std::get_if<Voted>(&message))
       watch_.voted(rank, {vote->change, vote->reason}, awake_ms());
     else if (const auto* stalled = std::get_if<Stalled>(&message))
@@ -188,10 +193,12 @@ void Supervisor::on_started(int rank, const Started& started) {
   if (!attempt_.all_started()) return;
   handle(AllStarted{});
   if (!attempt_.all_run(awake_ms())) return;
+  use_->all_run(awake_ms());
   journal_->job(JobState::kProcessing, plan().world_size() == 1 ? "the learner runs" : "all learners run");
 }
 
 void Supervisor::on_progress(int rank, const Progress& progress) {
+  use_->progressed(rank, progress, awake_ms());
   // A checkpoint that one learner reports as committed is committed for all.
   if (const auto saved = attempt_.progressed(rank, progress, awake_ms())) journal_->saved(*saved);
   if (progress.done_request > 0 && state_.agreement.open()) handle(Acted{rank, progress.done_request});
@@ -199,6 +206,7 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
 
 void Supervisor::on_exited(int rank, const Exited& exited) {
   attempt_.end(rank);
+  use_->ended(rank, awake_ms());
   watch_.log_lost(rank, exited.log_lost);
   if (!attempt_.agent_stays(plan(), journal_->memory().restarts)) agents_->let_go(rank);
   const Learner& learner = attempt_.learner(rank);
@@ -267,6 +275,7 @@ void Supervisor::look_at_scaling(bool last) {
 void Supervisor::check_attempt_over() {
   if (!state_.alive() || !attempt_.is_over()) return;
   look_at_scaling(/*last=*/true);
+  use_->end_attempt(awake_ms());
   rendezvous_->close();
   pmix_->close();
   handle(judge_->over());

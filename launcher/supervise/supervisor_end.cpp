@@ -46,6 +46,17 @@ void Supervisor::perform(const AskVersion& /*ask*/) {
   slurm_->ask_version([this] { handle(VersionKnown{}); });
 }
 
+// What the run has used goes into the record with the event that follows. Returns the line that tells it to the user;
+// empty: there is nothing to tell.
+std::string Supervisor::record_use() {
+  bool told = false;
+  auto use = use_->so_far(awake_ms(), &told);
+  if (!use) return {};
+  std::string line = told ? use->text : std::string();
+  journal_->used(*std::move(use));
+  return line;
+}
+
 void Supervisor::perform(const End& /*end*/) {
   using Action = EndDecision::Action;
   journal_->change_memory(
@@ -59,6 +70,7 @@ void Supervisor::perform(const End& /*end*/) {
   const EndDecision& decision = judge_->decision();
   const std::string lost = watch_.log_losses().summary(journal_->lost());
   const std::string reason = decision.reason + (lost.empty() ? "" : "; " + lost);
+  const std::string use = record_use();
   std::string words;
   if (decision.action == Action::kComplete) {
     journal_->job(JobState::kCompleted, reason, step, "000", 0);
@@ -77,6 +89,7 @@ void Supervisor::perform(const End& /*end*/) {
     const auto cause = judge_->cause();
     words = judge_->failure_text(voice_.name(), options_.quiet, dir_.learner_log(attempts_, cause ? cause->rank : 0));
   }
+  if (!use.empty() && !options_.quiet) words += voice_.name() + ": " + use + "\n";
   // Summed up again, because writing the last event may have failed, too.
   if (const std::string all = watch_.log_losses().summary(journal_->lost()); !all.empty())
     words += voice_.name() + ": " + all + "\n";
@@ -111,8 +124,8 @@ void Supervisor::settle(int exit_status, std::string last_words) {
     }
     std::fputs(std::exchange(last_words, {}).c_str(), stderr);
     log_times_->flush();
-    bool settled =
-        journal_->comment_settled() && slurm_->idle() && lease_->idle() && scaling_->idle() && log_times_->idle();
+    bool settled = journal_->comment_settled() && slurm_->idle() && lease_->idle() && scaling_->idle() &&
+                   log_times_->idle() && use_->idle();
     // A cancelled job's comment cannot be set any more, so it is not waited for.
     bool cancelled = state_.stop && state_.stop->cause == StopCause::kCancelled;
     if (!settled && waited < (cancelled ? kSettleCancelledMs : kSettleLimitMs)) return false;

@@ -21,6 +21,7 @@ void Supervisor::perform(const PutBack& back) {
   const auto cause = judge_->cause();
   if (judge_->decision().exclude_node && cause)
     journal_->change_memory([&](record::RunMemory* memory) { memory->excluded = attempt_.learner(cause->rank).host; });
+  const std::string use = record_use();
   journal_->job(back.hold ? JobState::kHalted : JobState::kPending, judge_->decision().reason,
                 attempt_.newest_saved_step(), judge_->code(), judge_->decision().exit_status);
   if (back.hold)
@@ -28,6 +29,7 @@ void Supervisor::perform(const PutBack& back) {
   else
     voice_.say(fmt::format("{}; the job goes back into the queue{}", judge_->decision().reason,
                            journal_->memory().excluded.empty() ? "" : ", without node " + journal_->memory().excluded));
+  voice_.say_if(use);
   look_for_request_file();  // for a pause that was asked for at the last moment
   server_->close_all();
   lease_->release();
@@ -63,9 +65,11 @@ void Supervisor::perform(const AlreadyBack& /*back*/) {
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  const std::string use = record_use();
   journal_->job(JobState::kPending, judge_->decision().reason, attempt_.newest_saved_step(), judge_->code(),
                 judge_->decision().exit_status);
   voice_.say(judge_->decision().reason);
+  voice_.say_if(use);
   if (!other_runs_->keeps_begin_time()) return handle(Settled{});
   slurm_->keep_begin_time([this] { handle(Settled{}); });
 }

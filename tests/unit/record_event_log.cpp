@@ -149,6 +149,25 @@ TEST(SummaryTest, WhatWasPassedOverBeganWithThisStart) {
   EXPECT_EQ(summarise(events).state_since_ms, 90000) << "a later start came by, and ran nothing";
 }
 
+TEST(EventTest, WhatARunHasUsedIsKeptWithNumbersAndReadToleratingOthers) {
+  Event event = processing(1);
+  event.use = UsedInAll{"used 31 % of 4 GPUs", {{"gpus", 4}, {"gpu_share", 0.314}}};
+  auto read = parse_event(format_event(event));
+  ASSERT_TRUE(read && read->use);
+  EXPECT_EQ(read->use->text, event.use->text);
+  EXPECT_EQ(read->use->numbers, event.use->numbers);
+  event.use.reset();
+  read = parse_event(format_event(event));
+  EXPECT_TRUE(read && !read->use);
+  const std::string begin = R"({"time_ms":1,"attempt":1,"state":"PROCESSING","use":)";
+  read = parse_event(begin + R"({"text":7,"gpus":"x","later":{"a":1},"cpus":2}})");
+  ASSERT_TRUE(read && read->use);
+  EXPECT_EQ(read->use->text, "");
+  EXPECT_EQ(read->use->numbers, (std::map<std::string, double>{{"cpus", 2}, {"text", 7}}));
+  read = parse_event(begin + "[1]}");
+  EXPECT_TRUE(read && !read->use);
+}
+
 TEST(RunDirTest, NamesGoBothWays) {
   EXPECT_EQ(run_dir("/x/dl-12", 1), "/x/dl-12");
   EXPECT_EQ(run_dir("/x/dl-12", 2), "/x/dl-12.2");

@@ -1,0 +1,70 @@
+#!/usr/bin/env bats
+# What a job uses is told while it runs, in its record, and as series. A double of NVIDIA's management library (tests/lib/nvml_double.c) says
+# how much its GPUs are used. Without Slurm.
+# shellcheck disable=SC2016  # the scripts of learners expand there
+bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cli/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+setup_file() {
+  mkdir -p "$BATS_FILE_TMPDIR/lib"
+  cc -shared -fPIC -o "$BATS_FILE_TMPDIR/lib/libnvidia-ml.so.1" "$top_srcdir/tests/lib/nvml_double.c" || skip "no C compiler"
+}
+setup() {
+  dlrun_setup
+  printf '[idle]\nafter = "20s"\n' >>dl.toml
+  export LD_LIBRARY_PATH=$BATS_FILE_TMPDIR/lib NVML_DOUBLE=$PWD/uses
+  unset CUDA_VISIBLE_DEVICES
+  dlctl=$top_builddir/launcher/ctl/dlctl
+}
+# told PATTERN: until `dlctl status` of the job says so of its use, 60 s at most.
+told() {
+  for _ in $(seq 300); do
+    "$dlctl" status job >status 2>/dev/null || true
+    ! grep -qE -- "^use +$1" status || return 0
+    sleep 0.2
+  done
+  cat status said >&2
+  return 1
+}
+
+@test "what GPUs, CPUs and memory are used is in dlctl status while the job runs, and afterwards, with numbers, in its record" {
+  echo 90 10 >uses
+  "$dlrun" --job-dir job -n 2 -g 1 -- sh -c 'until [ -e over ]; do sleep 0.1; done' >said 2>&1 3>&- &
+  told 'used [0-9]+ % of 2 GPUs, .*CPUs?, [0-9]+ [KM]iB$'
+  touch over
+  wait
+  contains "$("$dlctl" status job)" '^use +used [0-9]+ % of 2 GPUs, '
+  jq -s '[.[] | select(.use)]' job/events.jsonl >used
+  [ "$(jq length used)" = 1 ]
+  [ "$(jq -r '.[0].state' used)" = COMPLETED ]
+  jq -e '.[0].use | .gpus == 2 and .gpus_measured == 2 and .gpu_share > 0.4 and .gpu_share < 0.6 and .gpu_joules == null' used
+  jq -e '.[0].use | .memory_bytes > 100000 and .memory_bytes < 1e9 and .training_s > 0 and .saving_s == 0' used
+  "$dlctl" status --json job >json
+  jq -e '.[0].use | (.text | startswith("used")) and .gpus == 2' json
+}
+
+@test "what cannot be measured is said, and is not 0" {
+  echo 90 x >uses
+  "$dlrun" --job-dir job -n 2 -g 1 -- sh -c 'until [ -e over ]; do sleep 0.1; done' >said 2>&1 3>&- &
+  told 'used 90 % of 1 GPU, .*; not measured: 1 other GPU$'
+  touch over
+  wait
+  rm over
+  CUDA_VISIBLE_DEVICES=0 LD_LIBRARY_PATH='' "$dlrun" --job-dir none -g 1 -- true >said 2>&1
+  contains "$(jq -r 'select(.use) | .use.text' none/events.jsonl)" 'not measured: 1 GPU( |$)'
+  jq -e 'select(.use) | .use | .gpu_share == null and .gpus_measured == 0 and .gpus == 1' none/events.jsonl
+}
+
+@test "a run of some seconds is told of at its end, and has series" {
+  echo 60 >uses
+  "$dlrun" --job-dir job -g 1 -- sh -c 'until [ -e over ]; do sleep 0.1; done' >said 2>&1 3>&- &
+  wait_grep gpu_used_percent job/metrics/attempt-1/use.series
+  touch over
+  wait
+  contains "$(cat said)" '^dlrun: used [0-9]+ % of 1 GPU, [^;]*$'
+  run "$dlctl" metrics job --group use
+  contains "$output" '^gpu_used_percent +use +[0-9]+ +- +60 +60'
+  contains "$output" '^gpu_watts +use +[0-9]+ +- +240 '
+  contains "$output" '^cpus_used +use '
+  contains "$output" '^memory_bytes +use '
+}

@@ -18,6 +18,7 @@ const Subcommand kSubcommands[] = {
     {"resume", "let a paused job start again", add_resume},
     {"why", "what a job waits for, who holds it, and what would have to end", add_why},
     {"quota", "GPUs of tenants: own, used, lent, borrowed; what would be taken back for a job", add_quota},
+    {"usage", "GPU-hours of tenants and users: own, lent, borrowed", add_usage},
     {"scaling", "how fast a job trains with more or fewer learners: measured, and by a model", add_scaling},
     {"logs", "what the learners printed", add_logs},
     {"metrics", "loss, accuracy and other values of jobs, over all their attempts", add_metrics},

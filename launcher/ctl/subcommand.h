@@ -31,6 +31,7 @@ Run add_pause(CommandLine* line);
 Run add_resume(CommandLine* line);
 Run add_logs(CommandLine* line);
 Run add_metrics(CommandLine* line);
+Run add_usage(CommandLine* line);
 Run add_frameworks(CommandLine* line);
 Run add_config(CommandLine* line);
 Run add_quota(CommandLine* line);

@@ -16,7 +16,7 @@ cd "$work" || exit 1
 expect() { expect_run "$1" "$2" "$3" "$dlctl" "${@:4}"; }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status why pause resume scaling quota "quota reclaim" "quota sync" logs frameworks clean migrate python "config check"; do
+for sub in status why pause resume scaling usage quota "quota reclaim" "quota sync" logs frameworks clean migrate python "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
@@ -58,6 +58,21 @@ expect "a time that is none is refused" 2 '--since: ' "${past[@]}" --since soon
 expect "too short a time is refused" 2 'allowed: 10m or more' "${past[@]}" --since 5s
 expect "two forms at once are refused" 2 'exclude one another' "${past[@]}" --csv --json
 expect "options of a history need it" 2 'need --history' quota --since 1h
+expect "without accounts, what tenants used comes from the history, and that is said" 0 '^vision +- +0\.1 +0\.0 +0\.0 +0\.0$' \
+  usage --history-file history.csv
+expect "and its source is named" 0 '^GPU-hours, from the history of dlpolicyd, which knows no users$' usage --history-file history.csv --account VISION
+expect "as CSV" 0 '^vision,,0,0\.0667,0\.0000,0\.0333,0\.0000,"the history of dlpolicyd, which knows no users"$' usage --history-file history.csv --csv
+expect "a tenant without use is none" 3 "'nlp' has used no GPUs in the last 2h" usage --history-file history.csv --since 2h --account nlp
+expect "without accounts and history nothing is known" 3 'keeps no accounts .*gone.csv has no history' usage --history-file gone.csv
+mkdir accounts
+cat >accounts/sacct <<END
+#!/bin/sh
+[ "\$SLURM_TIME_FORMAT" = %s ] || exit 1
+printf 'vision\037ann\037$((now - 3600))\037Unknown\037RUNNING\037gres/gpu=2\037\n'
+END
+chmod +x accounts/sacct
+PATH=$PWD/accounts:$PATH expect "with accounts, they are told by user" 0 '^vision +ann +1 +0\.0 +0\.0 +2\.0$' usage --history-file history.csv
+expect "one form at a time, of usage too" 2 '--csv and --json exclude each other' usage --csv --json
 expect "where there is no history, that is said" 3 'gone.csv has no history' quota --history --history-file gone.csv
 expect "resume needs a job" 2 'JOB is required' resume
 expect "logs needs a job" 2 'JOB is required' logs

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl usage: the GPU-hours of tenants and users, from Slurm's accounting or from the history of dlpolicyd.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "common/base/count.h"
+#include "common/base/parse.h"
+#include "common/process/child_process.h"
+#include "launcher/ctl/subcommand.h"
+#include "launcher/ctl/text.h"
+#include "launcher/ctl/usage_rows.h"
+
+namespace dl::ctl {
+namespace {
+
+struct Options {
+  std::string account;
+  std::string since = "30d";
+  std::string file = "/var/lib/dlpolicyd/history.csv";
+  bool csv = false, json = false;
+};
+
+// What sacct prints of all jobs that ran in the period. kNotFound: Slurm keeps no accounts.
+Result<std::string> accounts(const Period& period) {
+  const Error none{Errc::kNotFound, "Slurm keeps no accounts of its jobs here (sacct)"};
+  if (find_program("sacct").empty()) return none;
+  CommandOptions options;
+  options.timeout = std::chrono::seconds(120);
+  options.max_output = size_t{256} << 20;
+  options.environment = {"SLURM_TIME_FORMAT=%s"};
+  options.without = {"SACCT_FORMAT"};
+  // Each start of a requeued job has a record of its own (--duplicates).
+  DL_TRY_ASSIGN(const CommandResult result,
+                run_command({"sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2",
+                             std::string("--delimiter=") + kUsageCell,
+                             fmt::format("--starttime=now-{}seconds", period.to_s - period.from_s), "--endtime=now",
+                             std::string("--format=") + kUsageFields},
+                            options));
+  if (!result.ok()) {
+    const std::string why = printable(std::string(trim(result.err)), 200);
+    return Error{Errc::kNotFound, none.text + (why.empty() ? "" : ": " + why)};
+  }
+  if (result.out.size() >= options.max_output)
+    return Error{Errc::kNoSpace, "sacct prints more than 256 MiB; allowed: a shorter --since"};
+  return result.out;
+}
+
+Result<Usage> look(const Options& options, const Period& period) {
+  const auto history = observe::read_history(options.file, period.to_s);
+  const auto text = accounts(period);
+  if (text) {
+    Usage usage = usage_of_accounts(*text, period);
+    if (history) add_lent(history->spans, period, &usage);
+    return usage;
+  }
+  if (text.error().code != Errc::kNotFound) return text.error();
+  if (!history)
+    return Error{Errc::kNotFound,
+                 fmt::format("{}, and {} has no history of dlpolicyd; allowed: --history-file FILE with a path that "
+                             "this machine sees",
+                             text.error().text, printable(options.file, 200))};
+  return usage_of_history(history->spans, period);
+}
+
+Status run(const Options& options) {
+  if (options.csv && options.json)
+    return Error{Errc::kConflict, "--csv and --json exclude each other; allowed: one of them"};
+  auto since = parse_duration(options.since);
+  if (!since) return std::move(since).error().with_context("--since");
+  if (since->count() < 60)
+    return Error{Errc::kInvalid,
+                 fmt::format("--since: '{}' is too short; allowed: 1m or more", printable(options.since))};
+  Period period;
+  period.to_s = now_ms() / 1000;
+  period.from_s = period.to_s - since->count();
+  DL_TRY_ASSIGN(Usage usage, look(options, period));
+  if (usage.skipped > 0)
+    std::fprintf(stderr, "dlctl usage: %s of sacct could not be read\n", count_text(usage.skipped, "line").c_str());
+  if (!keep_tenant(options.account, &usage))
+    return Error{Errc::kNotFound,
+                 fmt::format("'{}' has used no GPUs in the last {} by {}; allowed: another --account or "
+                             "a longer --since",
+                             printable(options.account), printable(options.since), usage.source)};
+  const std::string shown = options.json  ? usage_json(usage, period)
+                            : options.csv ? usage_csv(usage)
+                                          : usage_text(usage);
+  std::fputs(shown.c_str(), stdout);
+  return {};
+}
+
+}  // namespace
+
+Run add_usage(CommandLine* line) {
+  auto options = std::make_shared<Options>();
+  line->option("--account", &options->account, "only this tenant").form("NAME");
+  line->option("--since", &options->since, "how far back, such as 24h or 30d").form("TIME").shows_default();
+  line->flag("--csv", &options->csv, "as comma-separated values");
+  line->flag("--json", &options->json, "for programs");
+  line->option("--history-file", &options->file, "where dlpolicyd keeps its history").form("FILE").shows_default();
+  return [options] { return run(*options); };
+}
+
+}  // namespace dl::ctl

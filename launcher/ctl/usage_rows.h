@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPU-hours of tenants and users in a period, for `dlctl usage`: from what sacct prints, and from the history that
+// dlpolicyd keeps. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/ctl/history_plot.h"
+#include "slurm-plugin/observe/history.h"
+
+namespace dl::ctl {
+
+// In GPU-hours. own, borrowed: as the jobs were charged last; uncharged: of jobs that slurm-dl does not charge.
+struct GpuHours {
+  double own = 0, borrowed = 0, uncharged = 0;
+  int jobs = 0;  // a job that was requeued counts once for each of its starts
+};
+
+struct TenantHours {
+  GpuHours all;
+  std::optional<double> lent;             // GPU-hours of its quota that others had; none: not known
+  std::map<std::string, GpuHours> users;  // by name; empty: not known
+};
+
+struct Usage {
+  std::string source;  // for people
+  std::map<std::string, TenantHours> tenants;
+  int skipped = 0;  // lines that could not be read
+};
+
+constexpr char kUsageCell = '\x1f';  // between the cells of a line; a '|' may stand in a comment
+// For sacct's --format, in the order in which usage_of_accounts() reads them.
+constexpr const char* kUsageFields = "Account,User,Start,End,State,AllocTRES,AdminComment";
+
+// text: of sacct, with times in seconds since 1970. Tenants are those of the jobs' labels (policy/job_label.h), else
+// their accounts. Times outside of the period do not count.
+Usage usage_of_accounts(const std::string& text, const Period& period);
+// Without users, which the history does not have.
+Usage usage_of_history(const std::vector<observe::TenantSpan>& spans, const Period& period);
+// Adds what tenants have lent, which only the history knows.
+void add_lent(const std::vector<observe::TenantSpan>& spans, const Period& period, Usage* usage);
+// Only this tenant, whatever the case of its name; empty: all. False: there is none.
+bool keep_tenant(const std::string& tenant, Usage* usage);
+
+// GPUs in a list of TRES: "billing=4,cpu=4,gres/gpu=2,gres/gpu:a100=2" has 2.
+int64_t gpus_in_tres(const std::string& tres);
+
+std::string usage_text(const Usage& usage);
+std::string usage_csv(const Usage& usage);
+std::string usage_json(const Usage& usage, const Period& period);
+
+}  // namespace dl::ctl

@@ -63,7 +63,7 @@ told() {
   wait
   contains "$(cat said)" '^dlrun: used [0-9]+ % of 1 GPU, [^;]*$'
   run "$dlctl" metrics job --group use
-  contains "$output" '^gpu_used_percent +use +[0-9]+ +- +60 +60'
+  contains "$output" '^gpu_used_percent +use +[0-9]+ +- +(59\.9|60)' # of whole milliseconds
   contains "$output" '^gpu_watts +use +[0-9]+ +- +240 '
   contains "$output" '^cpus_used +use '
   contains "$output" '^memory_bytes +use '

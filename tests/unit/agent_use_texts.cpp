@@ -21,8 +21,7 @@ TEST(UseTexts, CpuTimeOfAProcessAndItsChildrenWhateverItsName) {
   for (const char* bad : {"", "42", "42 (x", "42 (x)", "42 (x) S 1 2", "42 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13",
                           "42 (x) S 1 2 3 4 5 6 7 8 9 10 -5 12 13 14", "42 (x) S 1 2 3 4 5 6 7 8 9 10 a b c d"})
     EXPECT_EQ(cpu_ticks(bad), kUnmeasured) << bad;
-  EXPECT_EQ(cpu_ticks("1 (x) S 1 2 3 4 5 6 7 8 9 10 9223372036854775807 9223372036854775807 1 1"),
-            std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(cpu_ticks("1 (x) S 1 2 3 4 5 6 7 8 9 10 9223372036854775807 9223372036854775807 1 1"), kUnmeasured);
 }
 
 TEST(UseTexts, MemoryWithoutPagesOfFiles) {
@@ -32,7 +31,7 @@ TEST(UseTexts, MemoryWithoutPagesOfFiles) {
   EXPECT_EQ(own_memory("Name:\tRssAnon: 5 kB\nVmRSS: 900 kB\n"), kUnmeasured) << "a kernel before 4.5";
   EXPECT_EQ(own_memory("RssAnon:\t-5 kB\n"), kUnmeasured);
   EXPECT_EQ(own_memory("RssAnon:"), kUnmeasured);
-  EXPECT_GT(own_memory("RssAnon: 9223372036854775807 kB\n"), 0) << "no overflow";
+  EXPECT_GT(own_memory("RssAnon: 999999999999999999 kB\n"), 0) << "no overflow";
   EXPECT_EQ(own_memory(""), kUnmeasured);
 }
 

@@ -58,13 +58,16 @@ expect "a time that is none is refused" 2 '--since: ' "${past[@]}" --since soon
 expect "too short a time is refused" 2 'allowed: 10m or more' "${past[@]}" --since 5s
 expect "two forms at once are refused" 2 'exclude one another' "${past[@]}" --csv --json
 expect "options of a history need it" 2 'need --history' quota --since 1h
-expect "without accounts, what tenants used comes from the history, and that is said" 0 '^vision +- +0\.1 +0\.0 +0\.0 +0\.0$' \
+# Without a slurm.conf, Slurm's own sacct would be silent for a minute.
+mkdir none accounts
+printf '#!/bin/sh\necho "Slurm accounting storage is disabled" >&2\nexit 1\n' >none/sacct
+chmod +x none/sacct
+PATH=$PWD/none:$PATH expect "without accounts, what tenants used comes from the history, and that is said" 0 '^vision +- +0\.1 +0\.0 +0\.0 +0\.0$' \
   usage --history-file history.csv
-expect "and its source is named" 0 '^GPU-hours, from the history of dlpolicyd, which knows no users$' usage --history-file history.csv --account VISION
-expect "as CSV" 0 '^vision,,0,0\.0667,0\.0000,0\.0333,0\.0000,"the history of dlpolicyd, which knows no users"$' usage --history-file history.csv --csv
-expect "a tenant without use is none" 3 "'nlp' has used no GPUs in the last 2h" usage --history-file history.csv --since 2h --account nlp
-expect "without accounts and history nothing is known" 3 'keeps no accounts .*gone.csv has no history' usage --history-file gone.csv
-mkdir accounts
+PATH=$PWD/none:$PATH expect "and its source is named" 0 '^GPU-hours, from the history of dlpolicyd, which knows no users$' usage --history-file history.csv --account VISION
+PATH=$PWD/none:$PATH expect "as CSV" 0 '^vision,,0,0\.0667,0\.0000,0\.0333,0\.0000,"the history of dlpolicyd, which knows no users"$' usage --history-file history.csv --csv
+PATH=$PWD/none:$PATH expect "a tenant without use is none" 3 "'nlp' has used no GPUs in the last 2h" usage --history-file history.csv --since 2h --account nlp
+PATH=$PWD/none:$PATH expect "without accounts and history nothing is known" 3 'keeps no accounts .*gone.csv has no history' usage --history-file gone.csv
 cat >accounts/sacct <<END
 #!/bin/sh
 [ "\$SLURM_TIME_FORMAT" = %s ] || exit 1

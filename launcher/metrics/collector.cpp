@@ -22,9 +22,8 @@ constexpr std::string_view kEvents = "#events ";  // and the path of an event fi
 constexpr std::string_view kTold = "#told ";      // and a name that the learner reports itself
 constexpr const char* kEpoch = "#epoch";
 constexpr const char* kBatches = "#batches";
-constexpr const char* kCounted = "#counted";
 
-int64_t known(const SeriesWriter& writer, const char* name) {
+int64_t known(const SeriesWriter& writer, const std::string& name) {
   const auto found = writer.positions().find(name);
   return found == writer.positions().end() ? 0 : static_cast<int64_t>(found->second);
 }
@@ -67,7 +66,8 @@ Status Collector::open() {
   }
   usual_.epoch = known(writer_, kEpoch);
   usual_.batches = known(writer_, kBatches);
-  usual_.counted = known(writer_, kCounted) - 1;
+  usual_.counted = known(writer_, kCountedPosition) - 1;
+  usual_.total = known(writer_, kTotalPosition);
   return {};
 }
 
@@ -161,7 +161,8 @@ void Collector::take_log(const std::vector<std::string>& lines) {
   writer_.position(kLog, log_.position());
   writer_.position(kEpoch, static_cast<uint64_t>(usual_.epoch));
   writer_.position(kBatches, static_cast<uint64_t>(usual_.batches));
-  writer_.position(kCounted, static_cast<uint64_t>(usual_.counted + 1));
+  writer_.position(kCountedPosition, static_cast<uint64_t>(usual_.counted + 1));
+  if (usual_.total > 0) writer_.position(kTotalPosition, static_cast<uint64_t>(usual_.total));
 }
 
 void Collector::look_at_page(bool last) {

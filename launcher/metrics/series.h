@@ -36,6 +36,11 @@ constexpr size_t kMostNotes = 20;
 
 constexpr int64_t kNoStep = -1;
 
+// Two positions that are no places in a source: train steps as the lines of the log count them, plus 1; and how many
+// they count to (usual_lines.h).
+constexpr const char* kCountedPosition = "#counted";
+constexpr const char* kTotalPosition = "#total";
+
 struct Point {
   int64_t time_ms = 0;
   int64_t step = kNoStep;

@@ -124,10 +124,10 @@ void UsualLines::read_place(std::string_view line, int64_t* step, bool* surely) 
   if (!rest.empty()) {
     size_t at = 0;
     while (at < rest.size() && (rest[at] == ':' || rest[at] == ' ' || rest[at] == '[')) ++at;
-    const bool from_one = [&] {
-      size_t probe = at;
-      return part_at(rest, &probe).has_value();
-    }();
+    size_t probe = at;
+    const std::optional<Part> of_epochs = part_at(rest, &probe);
+    const bool from_one = of_epochs.has_value();
+    if (from_one) epochs_ = of_epochs->of;
     if (const auto number = count_at(rest, &at)) {
       epoch = std::max<int64_t>(0, from_one ? *number - 1 : *number);
       in_epoch = true;
@@ -155,9 +155,23 @@ void UsualLines::read_place(std::string_view line, int64_t* step, bool* surely) 
   if (in_epoch || keras) {
     batches = part->of;
     *step = counted = step_of(epoch, batches, part->done);
+    if (epochs_ > 0) total = std::max<int64_t>(0, step_of(epochs_, batches, 0));
   } else {
     *step = counted = part->done;
+    take_bar(part->done, part->of);
   }
+}
+
+// The longest bar is that of the training; shorter ones are of evaluations.
+void UsualLines::take_bar(int64_t done, int64_t of) {
+  if (bar_again_ || epochs_ > 0 || of < total) return;
+  if (of == total && done < bar_done_) {
+    bar_again_ = true;
+    total = 0;
+    return;
+  }
+  total = of;
+  bar_done_ = done;
 }
 
 void UsualLines::read(std::string_view line, std::vector<Found>* found) {
@@ -208,6 +222,9 @@ void UsualLines::read(std::string_view line, std::vector<Found>* found) {
       step = static_cast<int64_t>(value);
       surely = true;
       at = next + bytes;
+      size_t end = at + 1;
+      if (at < line.size() && line[at] == '/')
+        if (const auto of = count_at(line, &end); of && *of >= step) total = *of;
       continue;
     }
     if (!name.metric || (!sign && !looks_like_a_fraction(number))) continue;

@@ -32,9 +32,17 @@ class UsualLines {
   int64_t epoch = 0;          // counted from 0
   int64_t batches = 0;        // of a data epoch; 0: no line has told it
   int64_t counted = kNoStep;  // train steps, counted from epochs and batches
+  // Train steps that the whole training has, by what lines count to ("Epoch 3/5", "| 120/1000 [", "step 120/1000"); 0:
+  // no line has told it. A bar that begins anew counts the batches of a data epoch, of which the number is not known.
+  int64_t total = 0;
 
  private:
   void read_place(std::string_view line, int64_t* step, bool* surely);
+  void take_bar(int64_t done, int64_t of);
+
+  int64_t epochs_ = 0;  // of the training; 0: no line has told it
+  int64_t bar_done_ = 0;
+  bool bar_again_ = false;
 };
 
 }  // namespace dl::metrics

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/top/tty.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "launcher/top/screen.h"
+
+namespace dl::top {
+namespace {
+
+constexpr int kEnding[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr int kOthers[] = {SIGWINCH, SIGTSTP, SIGCONT};
+constexpr size_t kAtOnce = 256;    // bytes that a terminal takes whenever it takes any
+constexpr int kLastWriteMs = 500;  // a terminal that takes nothing for so long is left as it is
+
+// What signal handlers use. They may only call a few functions, and these do not allocate.
+struct termios g_before;
+std::atomic<bool> g_taken{false};
+int g_pipe[2] = {-1, -1};
+struct sigaction g_actions[NSIG];
+
+// The terminal may be stopped (Ctrl-S), or nobody may read what is written to it any more.
+void leave() {
+  if (!g_taken.exchange(false)) return;
+  ::tcflow(STDOUT_FILENO, TCOON);
+  struct pollfd item = {STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&item, 1, kLastWriteMs) > 0 && (item.revents & POLLOUT) != 0) [[maybe_unused]]
+    const ssize_t written = ::write(STDOUT_FILENO, kLeaveScreen, std::strlen(kLeaveScreen));
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
+}
+
+bool enter() {
+  struct termios raw = g_before;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | IEXTEN);  // ISIG stays: Ctrl-C and Ctrl-Z are signals
+  raw.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR);
+  raw.c_cc[VMIN] = 1;
+  raw.c_cc[VTIME] = 0;
+  if (::tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) return false;
+  g_taken = true;
+  [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, kEnterScreen, std::strlen(kEnterScreen));
+  return true;
+}
+
+void note_signal(int signal) {
+  const int saved = errno;
+  const auto byte = static_cast<char>(signal);
+  [[maybe_unused]] const ssize_t written = ::write(g_pipe[1], &byte, 1);
+  errno = saved;
+}
+
+// The handler's flags give the signal its default back. Raised once more, it ends the process when this returns.
+void crash(int signal) {
+  leave();
+  ::raise(signal);
+}
+
+void handle(int signal, void (*handler)(int), int flags) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(signal, &action, &g_actions[signal]);
+}
+
+template <size_t N>
+void restore(const int (&signals)[N]) {
+  for (const int signal : signals) ::sigaction(signal, &g_actions[signal], nullptr);
+}
+
+// Ctrl-Z: the shell gets its terminal, and the program takes it again when it goes on.
+void stop_here() {
+  leave();
+  struct sigaction standard = {}, mine = {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGTSTP, &standard, &mine);
+  ::raise(SIGTSTP);
+  ::sigaction(SIGTSTP, &mine, nullptr);
+  ::tcgetattr(STDIN_FILENO, &g_before);
+  enter();
+}
+
+}  // namespace
+
+bool can_draw() {
+  const char* term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): one thread
+  return term != nullptr && *term != '\0' && std::strcmp(term, "dumb") != 0 && ::isatty(STDIN_FILENO) == 1 &&
+         ::isatty(STDOUT_FILENO) == 1;
+}
+
+Result<std::unique_ptr<Tty>> Tty::open() {
+  if (!can_draw()) return Error{Errc::kUnsupported, "this is no terminal that can be drawn on"};
+  if (::tcgetattr(STDIN_FILENO, &g_before) != 0) return errno_error("tcgetattr", errno);
+  if (::pipe2(g_pipe, O_CLOEXEC | O_NONBLOCK) != 0) return errno_error("pipe", errno);
+  std::unique_ptr<Tty> tty(new Tty);
+  for (const int signal : kEnding) handle(signal, note_signal, 0);
+  for (const int signal : kOthers) handle(signal, note_signal, 0);
+  for (const int signal : kCrashes) handle(signal, crash, static_cast<int>(SA_RESETHAND));
+  if (!enter()) return errno_error("tcsetattr", errno);
+  return tty;
+}
+
+Tty::~Tty() {
+  leave();
+  restore(kEnding);
+  restore(kOthers);
+  restore(kCrashes);
+  for (int& fd : g_pipe) {
+    if (fd >= 0) ::close(fd);
+    fd = -1;
+  }
+}
+
+Tty::Size Tty::size() {
+  constexpr int kMost = 1000;
+  Size size;
+  struct winsize window = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0) return size;
+  if (window.ws_col > 0) size.columns = std::min<int>(window.ws_col, kMost);
+  if (window.ws_row > 0) size.rows = std::min<int>(window.ws_row, kMost);
+  return size;
+}
+
+Wake Tty::wait(const std::vector<int>& fds, int timeout_ms) {
+  Wake wake;
+  std::vector<struct pollfd> items = {{g_pipe[0], POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
+  for (const int fd : fds) items.push_back({fd, POLLIN, 0});
+  if (::poll(items.data(), items.size(), timeout_ms) < 0 && errno != EINTR) return wake;
+  char buffer[1024];
+  const ssize_t signals = ::read(g_pipe[0], buffer, sizeof buffer);
+  for (ssize_t i = 0; i < signals; ++i) {
+    const int signal = buffer[i];
+    if (signal == SIGWINCH) {
+      wake.resized = true;
+    } else if (signal == SIGTSTP) {
+      stop_here();
+      wake.resized = wake.shown_anew = true;
+    } else if (signal == SIGCONT) {
+      wake.resized = wake.shown_anew = true;
+    } else if (wake.ending == 0) {
+      wake.ending = signal;
+    }
+  }
+  if (items[1].revents != 0) {
+    const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (n > 0) wake.keys.assign(buffer, static_cast<size_t>(n));
+    // The terminal is gone; SIGHUP may have come, or not, as to a process that is no session's foreground.
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) wake.ending = SIGHUP;
+  }
+  for (size_t i = 0; i < fds.size(); ++i)
+    if (items[i + 2].revents != 0) wake.ready.push_back(fds[i]);
+  return wake;
+}
+
+Tty::Written Tty::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    struct pollfd items[] = {{STDOUT_FILENO, POLLOUT, 0}, {g_pipe[0], POLLIN, 0}};
+    if (::poll(items, 2, -1) < 0 && errno != EINTR) return Written::kGone;
+    if (items[1].revents != 0) return Written::kPart;
+    if ((items[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return Written::kGone;
+    if ((items[0].revents & POLLOUT) == 0) continue;
+    const ssize_t n = ::write(STDOUT_FILENO, bytes.data(), std::min(bytes.size(), kAtOnce));
+    if (n < 0 && errno != EINTR && errno != EAGAIN) return Written::kGone;
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return Written::kAll;
+}
+
+}  // namespace dl::top

@@ -127,7 +127,9 @@ void name_by_folder(std::string name, Job* job) {
   job->local = !is_slurm_id(name);
 }
 
-Result<Job> from_dir(const std::string& path) {
+}  // namespace
+
+Result<Job> job_of_folder(const std::string& path) {
   Job job;
   const std::string root = absolute(path);
   if (!is_folder(root)) return Error{Errc::kNotFound, "'" + printable(path, 300) + "' is not a folder"};
@@ -146,6 +148,15 @@ Result<Job> from_dir(const std::string& path) {
   const PlanFacts plan = read_plan(job.dir, is_foreign(job));
   // A run without Slurm is called as its folder is, which people chose, and not local-DATE-NUMBER.
   if (!is_slurm_id(plan.job_id) || !name_by_plan(plan, &job)) name_by_folder(name, &job);
+  return job;
+}
+
+namespace {
+
+Result<Job> from_dir(const std::string& path) {
+  DL_TRY_ASSIGN(Job job, job_of_folder(path));
+  const std::string root = job.dir.root();
+  const PlanFacts plan = read_plan(job.dir, is_foreign(job));
   // The comment of a job names the directory of its first dlrun.
   const std::string first = job.run > 0 ? record::split_run_dir(root).first : root;
   const bool ask = !job.local && !find_program("scontrol").empty();

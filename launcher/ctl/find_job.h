@@ -58,6 +58,9 @@ std::vector<Job> runs_of(const Job& job);
 // itself.
 Job numbered(const Job& job);
 
+// The job that has this job directory, without a word to Slurm. kNotFound or kInvalid if it is none.
+Result<Job> job_of_folder(const std::string& path);
+
 // Makes a Job of a record that Slurm has just listed, and looks for its directory.
 Job job_of(const slurm_cli::JobInfo& info);
 

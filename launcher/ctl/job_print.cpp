@@ -122,6 +122,10 @@ std::string view_text(const JobView& view) {
         std::to_string(view.step) +
             (view.saved_step >= 0 ? fmt::format(", saved at {}", view.saved_step) : ", none saved yet"));
   }
+  row(&out, "rate", rate_words(view.pace));
+  row(&out, "left", left_words(view.pace));
+  row(&out, "expected end", end_words(view.pace, now));
+  if (view.pace.next_save_ms > now) row(&out, "next save", "in " + age_text(view.pace.next_save_ms - now));
   if (!view.plan.framework.empty()) {
     row(&out, "framework", clean(view.plan.framework + (view.plan.version.empty() ? "" : " " + view.plan.version)));
   }
@@ -155,6 +159,7 @@ Json view_json(const JobView& view) {
   json["step"] = step(view.step);
   json["saved_step"] = step(view.saved_step);
   json["alive"] = view.alive;
+  add_pace(view.pace, &json);
   json["framework"] = view.plan.framework;
   json["version"] = view.plan.version;
   json["learners"] = view.plan.learners;

@@ -125,6 +125,14 @@ JobView view_job(const Job& job, bool ask) {
   return view;
 }
 
+std::vector<Job> runs_at_work(const Job& job) {
+  std::vector<Job> runs = runs_of(job);
+  const auto at_rest = [](const Job& run) { return run.run > 0 && ::access(run.dir.control().c_str(), F_OK) != 0; };
+  runs.erase(std::remove_if(runs.begin(), runs.end(), at_rest), runs.end());
+  if (runs.empty()) runs.push_back(job);
+  return runs;
+}
+
 IdleHint unused_gpus(const JobView& view) {
   const bool runs = view.job.slurm && view.job.slurm->state == "RUNNING";
   return runs && view.job.comment ? view.job.comment->idle : IdleHint{};

@@ -7,6 +7,7 @@
 
 #include "common/json/json.h"
 #include "launcher/ctl/find_job.h"
+#include "launcher/ctl/job_pace.h"
 #include "launcher/ctl/plan_facts.h"
 #include "launcher/ctl/shown_state.h"
 #include "launcher/protocol/control_protocol.h"
@@ -32,6 +33,7 @@ struct JobView {
   int64_t saved_step = -1;  // newest train step known to be saved; -1: none
   bool alive = false;       // dlrun answered
   PlanFacts plan;
+  JobPace pace;                          // only if read_pace() was called
   std::string scaling;                   // how it scales, in one sentence; empty: not measured, or it cannot change
   std::optional<record::UsedInAll> use;  // of this start of the job, or of the last one that has ended
   protocol::VoteStatus vote;             // what learners say of their number; only while dlrun answers
@@ -42,6 +44,9 @@ struct JobView {
 // Never fails: what cannot be read stays empty. ask: also asks dlrun, if its control file can be read, for at most one
 // second.
 JobView view_job(const Job& job, bool ask);
+
+// For a list of jobs: those dlruns of a job that are running, or the job itself if none is.
+std::vector<Job> runs_at_work(const Job& job);
 
 // The GPUs that the job holds but has not used for long, as dlrun wrote into its Slurm comment.
 IdleHint unused_gpus(const JobView& view);

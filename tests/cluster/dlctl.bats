@@ -298,3 +298,58 @@ SH
   run dlctl logs --dir "dl-$job" 987655
   assert_contains "$output" 'learner 0 is done'
 }
+
+# Without HDF5 there is no learner whose saves and train steps are known.
+@test "top: two jobs train, one is paused and resumed by its keys, and Slurm is asked once in ten seconds" {
+  learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+  printf '#!/bin/bash\nexec dlrun --checkpoint "ck-$SLURM_JOB_ID,every=10m" -- %s 100000 50\n' "$learner" >train.sh
+  first=$(submit --dl-framework=generic --dl-learners=1 --job-name=first train.sh)
+  second=$(submit --dl-framework=generic --dl-learners=1 --job-name=second train.sh)
+  wait_dl "$first" PROCESSING 120
+  wait_dl "$second" PROCESSING 120
+  wait_for 60 "train steps" step_reached "$first" 3
+  # What top asks Slurm, and when.
+  mkdir bin
+  for program in squeue scontrol sinfo sacct; do
+    printf '#!/bin/bash\necho "$(date +%%s.%%N) %s $PPID $(tr "\\\\0" " " </proc/$PPID/cmdline)" >>%s/asked\nexec %s "$@"\n' "$program" "$PWD" "$(command -v $program)" >bin/$program
+    chmod +x bin/$program
+  done
+  run on_login env -C "$PWD" PATH="$PWD/bin:$PATH" TERM=xterm LC_ALL=C.UTF-8 \
+    python3 "$top_srcdir/tests/lib/on_terminal.py" 120x30 "$stage/bin/dlctl" top <<STEPS
+see 2 jobs: 2 PROCESSING
+see ^> $first +first +PROCESSING .* [0-9]+ .*
+see ^  $second +second +PROCESSING
+see ^. $first +first +PROCESSING +\S+ +\d+ +\d+(\.\d+)? +
+see Slurm asked
+type j
+see ^> $second
+type p
+see Pause job $second \(second\)\? y/n
+type y
+see job $second is told to pause
+see ^. $second +second +HALTED .* paused: saved at train step [0-9]+
+type r
+see Resume job $second \(second\)\? y/n
+type y
+see job $second may start again
+see ^. $second +second +PROCESSING
+type \r
+see ^train step +[0-9]+, saved at [0-9]+
+see attempt 2 starts at train step [0-9]+ with
+see PROCESSING +attempt 1 .* all learners run|last lines of
+type q
+size 40x10
+see ^. $first +PROCESSING
+fits
+type q
+ends 0
+STEPS
+  printf '%s\n' "$output"
+  [ "$status" -eq 0 ]
+  [ "$(job_state "$first")" = RUNNING ]
+  # Of top itself, and not of the pause and the resume that it has started.
+  grep -F ' squeue ' asked | grep -F 'dlctl top' | awk '{ if (last && $1 - last < 9.9) { print "asked after " $1 - last " s"; bad = 1 } last = $1; n++ } END { exit bad || n < 2 }'
+  run grep -vE ' squeue |/proc/self/exe (pause|resume) ' asked
+  [ -z "$output" ]
+}

@@ -31,19 +31,22 @@ std::string rate_number(double rate) {
 }  // namespace
 
 JobPace read_pace(const JobView& view, int64_t now_ms) {
+  if (!view.job.has_dir()) return pace_of_job(view, {}, now_ms);
+  const std::vector<int> attempts = list_metrics_attempts(view.job.dir);
+  if (attempts.empty()) return pace_of_job(view, {}, now_ms);
+  const auto series = [&](const std::string& path) -> metrics::SeriesFile {
+    const auto text = record::read_below(view.job.dir.root(), path, kMostSeriesFile);
+    if (!text) return {};
+    auto file = metrics::parse_series(*text);
+    return file ? *std::move(file) : metrics::SeriesFile();
+  };
+  const std::vector<int> ranks = list_learner_series(view.job.dir, attempts.back());
   metrics::Pace pace;
-  if (view.job.has_dir()) {
-    const std::vector<int> attempts = list_metrics_attempts(view.job.dir);
-    const std::vector<int> ranks =
-        attempts.empty() ? std::vector<int>() : list_learner_series(view.job.dir, attempts.back());
-    if (!ranks.empty()) {
-      const auto text =
-          record::read_below(view.job.dir.root(), learner_series(attempts.back(), ranks.front()), kMostSeriesFile);
-      if (text)
-        if (const auto file = metrics::parse_series(*text)) pace = metrics::pace_of(*file);
-    }
-  }
-  return pace_of_job(view, std::move(pace), now_ms);
+  if (!ranks.empty()) pace = metrics::pace_of(series(learner_series(attempts.back(), ranks.front())));
+  JobPace job = pace_of_job(view, std::move(pace), now_ms);
+  if (job.active)
+    job.use = metrics::use_now(series("metrics/attempt-" + std::to_string(attempts.back()) + "/use.series"), now_ms);
+  return job;
 }
 
 JobPace pace_of_job(const JobView& view, metrics::Pace pace, int64_t now_ms) {

@@ -15,6 +15,7 @@ struct JobView;
 
 struct JobPace {
   metrics::Pace pace;
+  metrics::UseNow use;              // only while it trains
   int64_t step = -1;                // the newest train step, of the job's view or of its values; -1: unknown
   bool active = false;              // its learners train
   bool current = false;             // the rate is that of this moment

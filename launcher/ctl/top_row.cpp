@@ -134,6 +134,8 @@ top::Row top_row(const JobView& view, const JobPace& pace) {
   row.loss_name = pace.pace.loss_name;
   row.loss = pace.pace.loss;
   row.left_ms = pace.left_ms;
+  row.gpu_use = pace.use.gpu_percent;
+  row.cpus_used = pace.use.cpus;
   row.idle_gpus = unused_gpus(view).gpus;
   row.next_save_ms = if_known(pace.next_save_ms, 0);
   row.unread = view.job.has_dir() && ::access(view.job.dir.root().c_str(), R_OK | X_OK) != 0 && errno == EACCES;

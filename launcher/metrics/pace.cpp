@@ -114,6 +114,18 @@ bool is_fresh(const Pace& pace, int64_t now_ms) {
   return static_cast<double>(now_ms - pace.rate_ms) <= most;
 }
 
+UseNow use_now(const SeriesFile& file, int64_t now_ms) {
+  UseNow use;
+  for (const Series& series : file.series) {
+    if (series.group != "use" || series.points.empty()) continue;
+    const Point& last = series.points.back();
+    if (now_ms - last.time_ms > kFreshMs || !std::isfinite(last.value) || last.value < 0) continue;
+    if (series.name == "gpu_used_percent") use.gpu_percent = last.value;
+    if (series.name == "cpus_used") use.cpus = last.value;
+  }
+  return use;
+}
+
 std::optional<int64_t> left_ms(const Pace& pace, int64_t step) {
   if (!pace.steps_per_s || pace.total <= 0 || step < 0) return std::nullopt;
   const double left = static_cast<double>(std::max<int64_t>(0, pace.total - step)) * 1000 / *pace.steps_per_s;

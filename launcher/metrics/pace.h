@@ -30,6 +30,14 @@ Pace pace_of(const SeriesFile& file);
 // Whether the rate still says something at `now_ms`: a value is not much older than a train step takes.
 bool is_fresh(const Pace& pace, int64_t now_ms);
 
+// What the learners of a job use at `now_ms`, from the series that dlrun writes of it (group "use"); none: not
+// measured.
+struct UseNow {
+  std::optional<double> gpu_percent;  // of the time in which a kernel ran on their GPUs
+  std::optional<double> cpus;         // how many they keep busy
+};
+UseNow use_now(const SeriesFile& file, int64_t now_ms);
+
 // How long the rest of the training takes from train step `step` on, in ms; none: unknown.
 std::optional<int64_t> left_ms(const Pace& pace, int64_t step);
 

@@ -209,7 +209,7 @@ class Composer {
         "",
         "STEP    newest train step           STEP/S  train steps a second",
         "LOSS    newest training loss        LEFT    what the rest of the training takes",
-        "GPU     use of its GPUs             CPU     use of its CPUs",
+        "GPU     use of its GPUs             CPU     CPUs that it keeps busy",
         "SAVE    time until the next save",
         "-       not known, or not measured"};
     std::vector<Line> lines;

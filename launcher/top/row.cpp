@@ -47,7 +47,7 @@ void visit_members(AnyRow& row, Visit visit) {
   visit("loss", row.loss);
   visit("left_ms", row.left_ms);
   visit("gpu_use", row.gpu_use);
-  visit("cpu_use", row.cpu_use);
+  visit("cpus_used", row.cpus_used);
   visit("idle_gpus", row.idle_gpus);
   visit("next_save_ms", row.next_save_ms);
   visit("unread", row.unread);
@@ -151,7 +151,7 @@ SortKey key_of(const Row& row, Column by) {
     case Column::kGpu:
       return key_of_number(row.gpu_use);
     case Column::kCpu:
-      return key_of_number(row.cpu_use);
+      return key_of_number(row.cpus_used);
     case Column::kSave:
       return key_of_number(row.next_save_ms);
     case Column::kWhy:
@@ -240,7 +240,7 @@ std::string cell_of(const Row& row, Column column, int64_t now_ms) {
     case Column::kGpu:
       return gpu_text(row);
     case Column::kCpu:
-      return per_cent(row.cpu_use);
+      return number_text(row.cpus_used);
     case Column::kSave:
       return save_text(row, now_ms);
     case Column::kWhy:

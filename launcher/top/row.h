@@ -30,9 +30,10 @@ struct Row {
   std::optional<double> steps_per_s, samples_per_s;
   std::string loss_name;
   std::optional<double> loss;
-  std::optional<int64_t> left_ms;          // what the rest of the training takes
-  std::optional<double> gpu_use, cpu_use;  // in per cent; none: not measured
-  int idle_gpus = 0;                       // GPUs that it has not used for long
+  std::optional<int64_t> left_ms;   // what the rest of the training takes
+  std::optional<double> gpu_use;    // of its GPUs, in per cent; none: not measured
+  std::optional<double> cpus_used;  // how many CPUs it keeps busy; none: not measured
+  int idle_gpus = 0;                // GPUs that it has not used for long
   std::optional<int64_t> next_save_ms;
   bool unread = false;  // its job directory cannot be read
 };

@@ -91,7 +91,7 @@ TEST(CtlPaceTest, ARowSaysOnlyWhatIsKnown) {
   EXPECT_EQ(row.target, "12");
   EXPECT_EQ(row.gpus, 8);
   EXPECT_TRUE(row.may_pause);
-  EXPECT_FALSE(row.gpu_use || row.cpu_use || row.steps_per_s || row.left_ms || row.next_save_ms || row.loss);
+  EXPECT_FALSE(row.gpu_use || row.cpus_used || row.steps_per_s || row.left_ms || row.next_save_ms || row.loss);
   view.plan.checkpoint = "/ckpt,every=10m";
   view.history.push_back({});
   view.history.back().attempt = 1;

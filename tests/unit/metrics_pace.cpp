@@ -152,5 +152,17 @@ TEST(PaceTest, TheNextSaveIsDueAsTheJobHasAsked) {
   EXPECT_EQ(next_save_ms(pace, 0, 0, 25, kT, kT + 100'000), kT + 180'000);  // every=auto
 }
 
+TEST(PaceTest, WhatIsUsedIsThatOfThisMomentOrNotKnown) {
+  SeriesFile file = file_of({{"use", "gpu_used_percent", {{kT - 10'000, 1, 10}, {kT, 2, 0}}},
+                             {"use", "cpus_used", {{kT, 2, 3.25}}},
+                             {"train", "cpus_used", {{kT, 2, 99}}}});
+  EXPECT_EQ(use_now(file, kT + 10'000).gpu_percent, 0);
+  EXPECT_EQ(use_now(file, kT + 10'000).cpus, 3.25);
+  EXPECT_FALSE(use_now(file, kT + 120'000).gpu_percent);
+  file.series[1].points[0].value = std::nan("");
+  EXPECT_FALSE(use_now(file, kT).cpus);
+  EXPECT_FALSE(use_now({}, kT).gpu_percent);
+}
+
 }  // namespace
 }  // namespace dl::metrics

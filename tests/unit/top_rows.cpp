@@ -47,9 +47,9 @@ TEST(TopRowsTest, WhatIsNotKnownOrMeasuredIsADashAndNeverZero) {
     EXPECT_EQ(cell_of(row, column, kTestNow), "-") << heading_of(column);
   Row used = row;
   used.gpu_use = 0;
-  used.cpu_use = 99.6;
+  used.cpus_used = 3.25;
   EXPECT_EQ(cell_of(used, Column::kGpu, kTestNow), "0%");
-  EXPECT_EQ(cell_of(used, Column::kCpu, kTestNow), "100%");
+  EXPECT_EQ(cell_of(used, Column::kCpu, kTestNow), "3.25");
   Row idle = row;
   idle.idle_gpus = 2;
   EXPECT_EQ(cell_of(idle, Column::kGpu, kTestNow), "2 idle");

@@ -113,8 +113,11 @@ top::Row top_row(const JobView& view, const JobPace& pace) {
   row.cancelled = view.shown.cancelled;
   if (view.job.slurm) {
     const std::string& state = view.job.slurm->state;
-    row.may_resume = state == "PENDING" && view.job.slurm->held;
-    row.may_pause = (state == "PENDING" && !view.job.slurm->held) || state == "RUNNING" || state == "CONFIGURING";
+    // The record tells of a pause some seconds before Slurm is asked again.
+    const bool halted = view.shown.state == record::JobState::kHalted;
+    row.may_resume = halted || (state == "PENDING" && view.job.slurm->held);
+    row.may_pause =
+        !halted && ((state == "PENDING" && !view.job.slurm->held) || state == "RUNNING" || state == "CONFIGURING");
   } else if (view.job.local) {
     row.may_pause = view.alive;
   }

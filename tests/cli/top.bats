@@ -176,7 +176,7 @@ type qq
 ends 0
 STEPS
   LC_ALL=C on_terminal 100x30 "$dlctl" top größe <<'STEPS'
-see ^> gr.xc3.xb6.xc3.x9fe +- +PROCESSING
+see ^> gr.xc3.xb6.xc3.~ +- +PROCESSING
 type \r
 see \+-+\+
 see ^train step

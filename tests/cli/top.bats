@@ -119,8 +119,7 @@ PY
 
 @test "it is stopped and goes on, and draws everything anew" {
   run_job a 'echo "step 3: loss=0.5"'
-  on_terminal 80x24 bash --norc --noprofile --noediting -i <<STEPS
-type PS1='ready > '\r
+  on_terminal 80x24 env PS1='ready > ' bash --norc --noprofile --noediting -i <<STEPS
 see ^ready >
 type "$dlctl" top a\r
 see ^> a

@@ -101,6 +101,14 @@ class OtherRuns {
                                                 dl::plan::PlanInput* input) {
     return dl::runs::plan_without(nodes, now, applicant_, &*admission_, input);
   }
+  // The nodes are a companion's, of which no other run knows.
+  dl::Result<dl::plan::LaunchPlan> plan_with(const std::vector<dl::plan::Node>& nodes, const dl::plan::LaunchPlan& now,
+                                             dl::plan::PlanInput* input) {
+    DL_TRY_ASSIGN(dl::plan::LaunchPlan larger, dl::plan::make_plan_with(nodes, now, input));
+    std::vector<dl::plan::Node>& whole = admission_->whole.allocation.nodes;
+    whole.insert(whole.end(), nodes.begin(), nodes.end());
+    return larger;
+  }
   void settle(const dl::plan::LaunchPlan& plan) { dl::runs::settle(plan, applicant_, &*admission_); }
   dl::runs::Siblings siblings() const {
     return dl::runs::Siblings(admission_->book, applicant_.guard, applicant_.start);
@@ -224,6 +232,10 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
     return other.without(lost, now, &input);
   };
   options.settle = other.settle;
+  if (others)
+    options.with = [&others, &input = gathered->input](const auto& nodes, const auto& now) {
+      return others->plan_with(nodes, now, &input);
+    };
   if (gathered->input.request.preflight != dl::PreflightMode::kOff) {
     // The input is copied, because another thread uses it.
     options.check = [input = gathered->input](const auto& next, const auto& suspects) {

@@ -62,12 +62,19 @@ constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of dlrun's
 constexpr const char* kControl = "DL_CONTROL";           // host:port of dlrun
 constexpr const char* kSecret = "DL_CONTROL_SECRET";     // 32 hex digits; removed before the learner starts
 constexpr const char* kControlRank = "DL_CONTROL_RANK";  // the agent's rank, or the name of the variable that holds it
+// Of a job that has several allocations. In the first, the ranks of the tasks of this srun, by the task's number, which
+// is in the variable that kControlRank names (rank_list.h). In the other, which of the starts of agents this is: while
+// agents of the next attempt come, those of the present one still run. Unset: the task's number is the rank; 0.
+constexpr const char* kControlRanks = "DL_CONTROL_RANKS";
+constexpr const char* kControlStart = "DL_CONTROL_START";
 
 constexpr const char* kPmixServer = "DL_CONTROL_PMIX";  // path of dl-pmix if each node shall run one; else unset
 constexpr const char* kHoldPorts = "DL_CONTROL_PORTS";  // how many ports the agent holds for its learner; unset = 0
 
 // "1": the job has a checkpoint directory and may be requeued. If dlrun is lost, an agent requeues it.
 constexpr const char* kMayRequeue = "DL_CONTROL_REQUEUE";
+// The value of that variable for an agent in a companion, which does not look after the job that dlrun runs in.
+constexpr const char* kNeverRequeue = "never";
 
 // "job": the tenant's jobs may connect to their own nodes alone (dl.toml, network). job_submit_dl.so puts it into the
 // environment that Slurm keeps for prolog and epilog; Slurm adds the prefix SPANK_ there.

@@ -21,6 +21,7 @@
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
+#include "common/contract/rank_list.h"
 #include "common/contract/request_values.h"
 #include "common/process/descendants.h"
 #include "launcher/agent/error_file.h"
@@ -48,9 +49,13 @@ int64_t milliseconds(const timeval& time) {
 Result<int> own_rank() {
   std::string text = environment_value(env::kControlRank);
   if (!text.empty() && (text[0] < '0' || text[0] > '9')) text = environment_value(text.c_str());
-  auto rank = parse_int(text, 0, kMaxLearners - 1);
-  if (!rank) return std::move(rank).error().with_context(env::kControlRank);
-  return static_cast<int>(*rank);
+  auto number = parse_int(text, 0, kMaxLearners - 1);
+  if (!number) return std::move(number).error().with_context(env::kControlRank);
+  const std::string ranks = environment_value(env::kControlRanks);
+  if (ranks.empty()) return static_cast<int>(*number);
+  auto rank = rank_at(ranks, *number);
+  if (!rank) return std::move(rank).error().with_context(env::kControlRanks);
+  return *rank;
 }
 
 }  // namespace
@@ -78,6 +83,7 @@ Status Agent::greet() {
   hello.host = node_name();
   hello.address = channel_.local_address();
   hello.pid = ::getpid();
+  hello.start = protocol::start_number();
   if (Status started = pmix_.start(rank_); !started) hello.error = started.error().text;
   hello.pmi = std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr;
   DL_TRY(hold_ports(&hello));

@@ -39,6 +39,7 @@ void Agent::lost_dlrun() {
 // and dl-requeue puts nothing back.
 void Agent::see_to_requeue() {
   if (requeue_.empty() || !first_on_node_ || std::getenv("SLURM_JOB_ID") == nullptr) return;
+  if (environment_value(env::kMayRequeue) == env::kNeverRequeue) return;
   if (asked_) ::unsetenv(env::kMayRequeue);
   const auto self = own_program();
   auto program = self ? program_beside(*self, "dl-requeue", "guard") : Result<std::string>(self.error());

@@ -16,6 +16,7 @@ const Subcommand kSubcommands[] = {
     {"status", "state, train step, checkpoint and learners of jobs", add_status},
     {"pause", "save at an agreed train step, give the GPUs back, and hold the job", add_pause},
     {"resume", "let a paused job start again", add_resume},
+    {"grow", "let an elastic job that runs go on on more nodes, without leaving those that it has", add_grow},
     {"why", "what a job waits for, who holds it, and what would have to end", add_why},
     {"quota", "GPUs of tenants: own, used, lent, borrowed; what would be taken back for a job", add_quota},
     {"usage", "GPU-hours of tenants and users: own, lent, borrowed", add_usage},

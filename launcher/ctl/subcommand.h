@@ -29,6 +29,7 @@ struct Subcommand {
 Run add_status(CommandLine* line);
 Run add_pause(CommandLine* line);
 Run add_resume(CommandLine* line);
+Run add_grow(CommandLine* line);
 Run add_logs(CommandLine* line);
 Run add_metrics(CommandLine* line);
 Run add_usage(CommandLine* line);

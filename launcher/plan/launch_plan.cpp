@@ -90,6 +90,7 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const R
     node.servers = count[i] - without_servers[i];
     node.gpus = nodes[i].gpus;
     node.taken = nodes[i].taken;
+    node.companion = nodes[i].companion;
     choose_gpus(input.request, plan->gpus_per_learner, &node);
     plan->nodes.push_back(std::move(node));
   }
@@ -341,6 +342,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   if (plan.world_size() == 1) plan.launcher_store = false;
   plan.overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
   DL_TRY(check_servers(plan));
+  DL_TRY(check_own_nodes(plan));
   DL_TRY(choose_batch(input.request, &plan));
   if (plan.under_slurm) describe_step(&plan);
   plan.cpus_per_learner = find_cpus_per_learner(input.allocation, count, plan.gpus_per_learner);

@@ -39,6 +39,7 @@ struct PlannedNode {
   std::vector<int> taken;     // used by other runs of the job
   std::vector<int> own_gpus;  // used by the learners of this run
   bool narrowed = false;      // learners see only own_gpus, since the node has more
+  std::string companion;      // Node::companion
 };
 
 struct PlannedLearner {
@@ -47,6 +48,14 @@ struct PlannedLearner {
   int local_rank = 0;     // dense from 0 on each node
   int cross_rank = 0;     // among the learners with the same local rank, in rank order, from 0
   std::vector<int> gpus;  // indices within those visible on the node; empty without GPUs
+};
+
+// The srun that starts the agents in one companion of the job (Node::companion).
+struct CompanionStep {
+  std::string job;                           // the companion
+  std::vector<std::string> argv;             // as LaunchPlan::argv
+  std::string hostfile_path, hostfile_text;  // likewise
+  std::string ranks;                         // of its tasks, in their order (common/contract/rank_list.h)
 };
 
 struct LaunchPlan {
@@ -101,6 +110,10 @@ struct LaunchPlan {
   // If not empty, dlrun writes this text to hostfile_path (in job_dir) before it starts argv, which names it.
   std::string hostfile_path;
   std::string hostfile_text;
+  // Where nodes of companions hold learners: argv starts the agents of the job's own nodes alone, whose ranks these
+  // are, and each step here those of a companion.
+  std::string own_ranks;
+  std::vector<CompanionStep> companion_steps;
   std::string pmix_server;            // path of dl-pmix, started once on each node; empty: not used
   std::vector<std::string> warnings;  // one sentence each, for the user
   bool reads_stdin = false;           // learner 0 gets dlrun's standard input
@@ -148,6 +161,11 @@ Status leave_out(const std::vector<std::string>& nodes, const LaunchPlan& plan, 
 // leave_out() and then make_plan(): a new plan without these nodes, in which spare nodes take their place or an elastic
 // job has fewer learners. kConflict if no node is left; else the errors of make_plan().
 Result<LaunchPlan> make_plan_without(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input);
+// Adds the nodes of a companion to input->allocation and plans again. kConflict if the job has one of the nodes, or
+// would have no more learners than in `plan`: *input is then as before. Else the errors of make_plan().
+Result<LaunchPlan> make_plan_with(const std::vector<Node>& nodes, const LaunchPlan& plan, PlanInput* input);
+// kConflict if only nodes of companions hold learners: a job does not go on there without a node of its own.
+Status check_own_nodes(const LaunchPlan& plan);
 // "n2 is left out; 2 learners on n[1,3]", or "n[2,4] are left out; ...".
 std::string describe_without(const std::vector<std::string>& nodes, const LaunchPlan& plan);
 

@@ -2,9 +2,11 @@
 #include "launcher/plan/srun.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/hostlist.h"
 #include "common/contract/job_directory.h"
+#include "common/contract/rank_list.h"
 
 namespace dl::plan {
 namespace {
@@ -85,6 +87,27 @@ const char* const kScrub[] = {
     "SRUN_EXPORT_ENV",
 };
 
+// What one srun starts: the agents on the job's own nodes, or on those of a companion.
+struct Part {
+  std::string companion;  // PlannedNode::companion
+  std::vector<const PlannedNode*> nodes;
+  std::vector<int> ranks;
+  bool whole = false;  // all nodes of that allocation hold learners
+};
+
+Part part_of(const LaunchPlan& plan, const Allocation& allocation, const std::string& companion) {
+  Part part;
+  part.companion = companion;
+  for (const PlannedNode& node : plan.nodes)
+    if (node.companion == companion) part.nodes.push_back(&node);
+  for (const PlannedLearner& learner : plan.learners)
+    if (plan.nodes[static_cast<size_t>(learner.node)].companion == companion) part.ranks.push_back(learner.rank);
+  const auto there = std::count_if(allocation.nodes.begin(), allocation.nodes.end(),
+                                   [&](const Node& node) { return node.companion == companion; });
+  part.whole = part.nodes.size() == static_cast<size_t>(there) && (!companion.empty() || !allocation.nodes_left_out);
+  return part;
+}
+
 // srun's own layouts match the plan only where there is no choice: all learners on one node, or one on each. Even with
 // --ntasks-per-node=2 srun of 22.05.8 puts 3,2,1 learners on nodes of 4,1,1 CPUs. Any other layout is given to srun
 // host by host in a file, which it follows exactly. The file also gives the number of nodes: srun of 23.11 and later
@@ -92,45 +115,49 @@ const char* const kScrub[] = {
 //
 // PMIx is set up only where it is used, because a server takes time to start: Slurm's plugin sets one up on each node,
 // which took 0.13 s of the start of 8 learners on 2 nodes (22.05.8).
-void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, bool overcommit, LaunchPlan* plan) {
-  const size_t nodes = plan->nodes.size();
-  const bool own_layout = nodes == 1 || plan->learners.size() == nodes;
-  std::vector<std::string>& argv = plan->argv;
+CompanionStep step_of(const PlanInput& input, bool pmix, const Allocation& allocation, bool overcommit,
+                      const LaunchPlan& plan, const Part& part) {
+  CompanionStep step;
+  step.job = part.companion;
+  step.ranks = format_rank_list(part.ranks);
+  const size_t nodes = part.nodes.size();
+  const bool own_layout = nodes == 1 || part.ranks.size() == nodes;
+  std::vector<std::string>& argv = step.argv;
   argv = {"srun", "--job-name=learners"};
+  if (!part.companion.empty()) argv.push_back("--jobid=" + part.companion);
   if (own_layout) argv.push_back("--nodes=" + std::to_string(nodes));
-  argv.push_back("--ntasks=" + std::to_string(plan->world_size()));
-  if (pmix) {
-    plan->pmix_server = input.pmix_server;
-    argv.insert(argv.begin() + 1, "--mpi=" + (input.pmix_server.empty() ? input.mpi_plugin : "none"));
-  }
+  argv.push_back("--ntasks=" + std::to_string(part.ranks.size()));
+  if (pmix) argv.insert(argv.begin() + 1, "--mpi=" + (input.pmix_server.empty() ? input.mpi_plugin : "none"));
   if (own_layout) {
-    if (nodes < allocation.nodes.size() || allocation.nodes_left_out) {
+    if (!part.whole) {
       std::vector<std::string> names;
       names.reserve(nodes);
-      for (const PlannedNode& node : plan->nodes) names.push_back(node.name);
+      for (const PlannedNode* node : part.nodes) names.push_back(node->name);
       argv.push_back("--nodelist=" + compress_hostlist(names));
     }
   } else {
-    plan->hostfile_path = plan->job_dir + "/" + job_directory::kHostfile;
-    for (const PlannedLearner& learner : plan->learners) {
-      plan->hostfile_text += plan->nodes[static_cast<size_t>(learner.node)].name + "\n";
+    step.hostfile_path = plan.job_dir + "/" + job_directory::kHostfile;
+    if (!part.companion.empty()) step.hostfile_path += "." + part.companion;
+    for (const int rank : part.ranks) {
+      const PlannedLearner& learner = plan.learners[static_cast<size_t>(rank)];
+      step.hostfile_text += plan.nodes[static_cast<size_t>(learner.node)].name + "\n";
     }
     argv.emplace_back("--distribution=arbitrary");
-    argv.push_back("--nodelist=" + plan->hostfile_path);
+    argv.push_back("--nodelist=" + step.hostfile_path);
   }
   // The step asks for the GPUs explicitly: otherwise srun of 22.05.8 gives the step of a job that was submitted with
   // --gpus=TOTAL only one of two. If nodes have different numbers of GPUs, only a number per task gets all of them;
   // "closest" (to all CPUs of the job on the node, since no CPUs are bound) undoes the hiding of other tasks' GPUs that
   // comes with it. The step asks for all GPUs of the job even if this run has only a part of them: its agents show that
   // part to their learners.
-  const auto all_gpus = [](const PlannedNode& node) { return node.gpus + static_cast<int>(node.taken.size()); };
-  const int gpus = all_gpus(plan->nodes.front());
-  const bool same_gpus = std::all_of(plan->nodes.begin(), plan->nodes.end(),
-                                     [&](const PlannedNode& node) { return all_gpus(node) == gpus; });
+  const auto all_gpus = [](const PlannedNode* node) { return node->gpus + static_cast<int>(node->taken.size()); };
+  const int gpus = all_gpus(part.nodes.front());
+  const bool same_gpus = std::all_of(part.nodes.begin(), part.nodes.end(),
+                                     [&](const PlannedNode* node) { return all_gpus(node) == gpus; });
   if (same_gpus && gpus > 0) {
     argv.push_back("--gres=gpu:" + std::to_string(gpus));
-  } else if (!same_gpus && plan->gpus_per_learner > 0) {
-    argv.push_back("--gpus-per-task=" + std::to_string(plan->gpus_per_learner));
+  } else if (!same_gpus && plan.gpus_per_learner > 0) {
+    argv.push_back("--gpus-per-task=" + std::to_string(plan.gpus_per_learner));
     argv.emplace_back("--gpu-bind=closest");
   }
   if (overcommit) {
@@ -152,14 +179,35 @@ void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, 
                               "--cpu-bind=none",
                               // Also with sbatch --export=NONE, which would leave the agents without DL_CONTROL.
                               "--export=ALL",
-                              plan->reads_stdin ? "--input=0" : "--input=none",
+                              plan.reads_stdin && part.companion.empty() ? "--input=0" : "--input=none",
                           });
   // Without --unbuffered srun passes on whole lines, so that lines of several learners and dlrun do not mix; with it,
   // it passes on pieces of 1 KiB. A single learner's output needs no whole lines, and may contain a progress bar. With
   // a debugger, only learner 0 is shown, and the debugger's prompt ends no line.
-  if (plan->world_size() == 1 || input.debug) argv.emplace_back("--unbuffered");
+  if (plan.world_size() == 1 || input.debug) argv.emplace_back("--unbuffered");
   argv.push_back(input.agent_path);
+  return step;
+}
+
+void fill_srun(const PlanInput& input, bool pmix, const Allocation& allocation, bool overcommit, LaunchPlan* plan) {
+  if (pmix) plan->pmix_server = input.pmix_server;
+  CompanionStep own = step_of(input, pmix, allocation, overcommit, *plan, part_of(*plan, allocation, ""));
+  plan->argv = std::move(own.argv);
+  plan->hostfile_path = std::move(own.hostfile_path);
+  plan->hostfile_text = std::move(own.hostfile_text);
+  for (const PlannedNode& node : plan->nodes) {
+    const std::vector<CompanionStep>& steps = plan->companion_steps;
+    const bool known =
+        std::any_of(steps.begin(), steps.end(), [&](const CompanionStep& step) { return step.job == node.companion; });
+    if (!node.companion.empty() && !known)
+      plan->companion_steps.push_back(
+          step_of(input, pmix, allocation, overcommit, *plan, part_of(*plan, allocation, node.companion)));
+  }
   plan->scrub.assign(std::begin(kScrub), std::end(kScrub));
+  if (!plan->companion_steps.empty()) {
+    plan->own_ranks = std::move(own.ranks);
+    plan->scrub.emplace_back("SLURM_JOB_NUM_NODES");  // of this job, not of the companion
+  }
   // The user's own choice, if there is one, then has the same effect as with a bare srun.
   if (!pmix)
     plan->scrub.erase(std::remove(plan->scrub.begin(), plan->scrub.end(), "SLURM_MPI_TYPE"), plan->scrub.end());

@@ -66,6 +66,7 @@ Status greet(protocol::Channel* channel) {
   hello.rank = static_cast<int>(rank);
   hello.host = node_name();
   hello.pid = ::getpid();
+  hello.start = protocol::start_number();
   channel->greet(std::move(hello));
   return {};
 }

@@ -5,9 +5,12 @@
 #include <sys/random.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 #include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/contract/env_names.h"
 #include "common/json/json_members.h"
 #include "launcher/protocol/typed_message.h"
 
@@ -52,7 +55,7 @@ namespace protocol {
 void members(Hello& m, JsonMembers& each) {
   each("role", m.role)("secret", m.secret)("version", m.version)("rank", m.rank)("host", m.host)("address", m.address)(
       "port", m.port)("coordinator_port", m.coordinator_port)("ras_port", m.ras_port)("ports", m.ports)("pid", m.pid)(
-      "error", m.error)("pmi", m.pmi)("sessions", m.sessions);
+      "error", m.error)("pmi", m.pmi)("sessions", m.sessions)("start", m.start);
 }
 void members(Started& m, JsonMembers& each) {
   each("pid", m.pid);
@@ -102,6 +105,9 @@ void members(Kill& m, JsonMembers& each) {
 }
 void members(Pause& m, JsonMembers& each) {
   each("reason", m.reason);
+}
+void members(Grow& m, JsonMembers& each) {
+  each("nodes", m.nodes);
 }
 void members(Reply& m, JsonMembers& each) {
   each("ok", m.ok)("text", m.text);
@@ -165,11 +171,12 @@ void members(StatusQuery& /*message*/, JsonMembers& /*each*/) {}
 namespace {
 
 // Names of ControlMessage's alternatives, in their order.
-constexpr const char* kTypes[] = {
-    "hello",        "started",  "step_report",    "progress", "notice",   "exited",   "start",        "request",
-    "decide",       "withdraw", "signal",         "kill",     "ping",     "pause",    "status",       "reply",
-    "job_status",   "stalled",  "standing_still", "stacks",   "again",    "gpu_use",  "who_connects", "connects",
-    "open_session", "resume",   "resumed",        "pmix",     "log_lost", "log_size", "voted",        "use"};
+constexpr const char* kTypes[] = {"hello",          "started", "step_report", "progress", "notice",       "exited",
+                                  "start",          "request", "decide",      "withdraw", "signal",       "kill",
+                                  "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
+                                  "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects",
+                                  "open_session",   "resume",  "resumed",     "pmix",     "log_lost",     "log_size",
+                                  "voted",          "use",     "grow"};
 }  // namespace
 
 std::string encode(const ControlMessage& message) {
@@ -196,6 +203,11 @@ Result<std::vector<std::string>> LineSplitter::feed(const char* data, size_t siz
     rest_.clear();
   }
   return lines;
+}
+
+int start_number() {
+  const auto number = parse_int(environment_value(env::kControlStart), 0, INT_MAX);
+  return number ? static_cast<int>(*number) : 0;
 }
 
 Result<std::string> make_secret() {

@@ -39,6 +39,7 @@ struct Hello {
   bool pmi = false;       // its task has a PMI or PMIx server, which knows each process once: it cannot begin anew
   bool sessions = false;  // it understands OpenSession and what belongs to it
   std::string error;      // why something that it had to start or hold failed, or empty
+  int start = 0;          // start_number(); pmix, too
 };
 struct Resume {  // in place of Hello: an agent takes up its session over a new connection
   uint64_t session = 0;
@@ -209,10 +210,13 @@ struct Ping {
 struct Pause {
   std::string reason;
 };
+struct Grow {  // the learners are to run on so many more nodes, which dlrun asks Slurm for
+  int nodes = 0;
+};
 struct StatusQuery {};
 
 // ---- dlrun -> dlctl
-struct Reply {  // answer to Pause: whether it is carried out, and a sentence
+struct Reply {  // answer to Pause and Grow: whether it is carried out, and a sentence
   bool ok = false;
   std::string text;
 };
@@ -245,7 +249,7 @@ struct JobStatus {    // answer to StatusQuery
 using ControlMessage =
     std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
                  Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again, GpuUse, WhoConnects,
-                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize, Voted, Use>;
+                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize, Voted, Use, Grow>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const ControlMessage& message);
@@ -263,6 +267,9 @@ class LineSplitter {
   size_t limit_;
   std::string rest_;
 };
+
+// Which start of agents this process belongs to, by env::kControlStart; 0 unless that is a number.
+int start_number();
 
 // 32 hex digits from the kernel's random numbers.
 Result<std::string> make_secret();

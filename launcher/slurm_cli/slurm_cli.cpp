@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <ctime>
 
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
+
+extern char** environ;
 
 namespace dl::slurm_cli {
 namespace {
@@ -185,6 +188,31 @@ Result<JobInfo> show_job(const std::string& job_id) {
   DL_TRY_ASSIGN(CommandResult result, run_slurm({"scontrol", "show", "job", job_id}));
   if (!result.ok()) return command_error("scontrol show job", result);
   return parse_show_job(result.out, job_id);
+}
+
+Result<std::string> submit(const std::vector<std::string>& options, const std::string& script) {
+  CommandOptions command;
+  command.timeout = kTimeout;
+  command.input = script;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    for (const char* prefix : {"SLURM_", "SBATCH_", "SPANK_", "DL_"})
+      if (name.rfind(prefix, 0) == 0 && name != "SLURM_CONF") command.without.push_back(name);
+  }
+  std::vector<std::string> argv = {"sbatch", "--parsable"};
+  argv.insert(argv.end(), options.begin(), options.end());
+  DL_TRY_ASSIGN(const CommandResult result, run_command(argv, command));
+  if (!result.ok()) return command_error("sbatch", result);
+  const std::string id(trim(result.out.substr(0, result.out.find(';'))));
+  if (!parse_int(id, 1, UINT32_MAX)) return Error{Errc::kIo, "sbatch printed no job id: " + printable(result.out, 100)};
+  return id;
+}
+
+Status cancel(const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv = {"scancel", "--quiet"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  DL_TRY_ASSIGN(const CommandResult result, run_slurm(argv));
+  return result.ok() ? Status() : command_error("scancel", result);
 }
 
 Result<std::vector<JobInfo>> show_jobs(const std::string& job_id) {

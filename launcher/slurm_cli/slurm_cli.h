@@ -56,6 +56,12 @@ Result<std::vector<JobInfo>> list_jobs(const std::string& user, Which which = Wh
 // know.
 Result<std::string> answer_of(const std::vector<std::string>& argv);
 
+// Submits a batch job and returns its id. options: of sbatch; script: its text. The job gets none of the variables by
+// which this process knows the job that it runs in.
+Result<std::string> submit(const std::vector<std::string>& options, const std::string& script);
+// scancel with these arguments; whether any job is meant is not told.
+Status cancel(const std::vector<std::string>& arguments);
+
 Status set_comment(const std::string& job_id, const std::string& comment);
 // Sets StartTime of a pending job to now + delay; a job that is completing after a requeue counts as pending.
 Status set_start_time(const std::string& job_id, std::chrono::seconds delay);

@@ -119,6 +119,18 @@ Status AgentFleet::start(const std::string& endpoint, const std::string& secret)
   return started;
 }
 
+Status AgentFleet::start_early(const plan::LaunchPlan& plan, const std::string& endpoint, const std::string& secret) {
+  descriptors_.reset();
+  Status started = launcher_.start_early(plan, endpoint, secret);
+  descriptors_.emplace();
+  return started;
+}
+
+void AgentFleet::adopt() {
+  launcher_gone_ms_ = 0;
+  launcher_.adopt();
+}
+
 void AgentFleet::reap(int64_t now_ms) {
   for (const AgentLauncher::Ended& ended : launcher_.reap()) launcher_status_ = ended.wait_status;
   if (launcher_.running())

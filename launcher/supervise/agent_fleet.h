@@ -69,7 +69,16 @@ class AgentFleet {
 
   // ---- the processes that start agents (agent_launcher.h)
   Status start(const std::string& endpoint, const std::string& secret);  // as AgentLauncher::start()
-  void reap(int64_t now_ms);                                             // to be called often, and after SIGCHLD
+  // As AgentLauncher::start_early(): agents for the next attempt, by another plan, beside those of this one. Their
+  // connections are the caller's until adopt().
+  Status start_early(const plan::LaunchPlan& plan, const std::string& endpoint, const std::string& secret);
+  bool early_run() const { return launcher_.early_run(); }
+  void drop_early() { launcher_.drop_early(); }
+  // In place of start(): they serve the attempt that has just begun.
+  void adopt();
+  int start_number() const { return launcher_.number(); }  // protocol::Hello::start of the agents of this attempt
+  int early_number() const { return launcher_.early_number(); }
+  void reap(int64_t now_ms);  // to be called often, and after SIGCHLD
   bool any_running() const { return launcher_.any_running(); }
   void kill_all(int signal) { launcher_.kill_all(signal); }
   void kill_older(int signal) { launcher_.kill_older(signal); }

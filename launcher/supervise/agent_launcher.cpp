@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "common/base/atomic_file.h"
 #include "common/contract/env_names.h"
@@ -34,15 +35,18 @@ std::string launcher_name(const plan::LaunchPlan& plan) {
   return plan.method == plan::LaunchMethod::kDirect ? "dl-agent" : plan.argv.front();
 }
 
-Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv, const std::map<std::string, std::string>& set,
-                                   bool reads) {
+namespace {
+
+// reads: the process gets dlrun's standard input, for learner 0; else it gets /dev/null.
+Status spawn(const plan::LaunchPlan& plan, const std::vector<std::string>& argv,
+             const std::map<std::string, std::string>& set, bool reads, std::map<pid_t, bool>* group) {
   SpawnOptions options;
   options.argv = argv;
   if (reads) options.stdin_fd = STDIN_FILENO;
   std::vector<std::string> environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string name(*entry, std::strcspn(*entry, "="));
-    bool scrubbed = std::find(plan_.scrub.begin(), plan_.scrub.end(), name) != plan_.scrub.end();
+    bool scrubbed = std::find(plan.scrub.begin(), plan.scrub.end(), name) != plan.scrub.end();
     if (!scrubbed && set.count(name) == 0) environment.emplace_back(*entry);
   }
   for (const auto& [name, value] : set) {
@@ -53,45 +57,82 @@ Result<pid_t> AgentLauncher::spawn(const std::vector<std::string>& argv, const s
   // In a process group of its own, Ctrl-C does not reach it, but dlrun alone, which decides what to do.
   options.new_process_group = true;
   DL_TRY_ASSIGN(pid_t pid, spawn_process(options));
-  current_[pid] = true;
-  return pid;
+  (*group)[pid] = true;
+  return {};
 }
+
+}  // namespace
 
 Status AgentLauncher::start(const std::string& endpoint, const std::string& secret) {
   older_.insert(current_.begin(), current_.end());
   current_.clear();
-  if (!plan_.hostfile_path.empty()) DL_TRY(replace_file(plan_.hostfile_path, plan_.hostfile_text));
-  std::map<std::string, std::string> set = {{env::kControl, endpoint}, {env::kSecret, secret}};
-  if (plan_.ports > 0) set[env::kHoldPorts] = std::to_string(plan_.ports);
-  if (plan_.under_slurm && plan_.checkpoint) set[env::kMayRequeue] = "1";
-  const bool given = plan_.reads_stdin;
-  switch (plan_.method) {
+  return start_all(plan_, number_, {{env::kControl, endpoint}, {env::kSecret, secret}}, &current_);
+}
+
+Status AgentLauncher::start_early(const plan::LaunchPlan& plan, const std::string& endpoint,
+                                  const std::string& secret) {
+  drop_early();
+  early_ended_ = false;
+  return start_all(plan, ++early_number_, {{env::kControl, endpoint}, {env::kSecret, secret}}, &early_);
+}
+
+void AgentLauncher::adopt() {
+  older_.insert(current_.begin(), current_.end());
+  current_ = std::exchange(early_, {});
+  number_ = early_number_;
+}
+
+// Their number is not used again: agents that come late have that of a start that nobody awaits.
+void AgentLauncher::drop_early() {
+  if (early_.empty()) return;
+  for (const auto& [pid, unused] : early_) ::kill(-pid, SIGTERM);
+  older_.insert(early_.begin(), early_.end());
+  early_.clear();
+}
+
+Status AgentLauncher::start_all(const plan::LaunchPlan& plan, int number, Set set, Group* group) {
+  if (number > 0) set[env::kControlStart] = std::to_string(number);
+  if (!plan.hostfile_path.empty()) DL_TRY(replace_file(plan.hostfile_path, plan.hostfile_text));
+  if (plan.ports > 0) set[env::kHoldPorts] = std::to_string(plan.ports);
+  const bool given = plan.reads_stdin;
+  switch (plan.method) {
     case plan::LaunchMethod::kSrun:
-      set[env::kControlRank] = "SLURM_PROCID";
-      if (!plan_.pmix_server.empty()) set[env::kPmixServer] = plan_.pmix_server;
-      // With Slurm's default kind of PMIx fence, ranks of Open MPI 4.1 with PMIx 4.2 crashed in MPI_Init in 25 of 680
-      // starts on a busy machine (Slurm 22.05.8); with tree fences, in 1 of 430.
-      if (std::getenv("SLURM_PMIX_FENCE") == nullptr) set["SLURM_PMIX_FENCE"] = "tree";
-      DL_TRY(spawn(plan_.argv, set, given));
-      break;
+      return start_steps(plan, std::move(set), group);
     case plan::LaunchMethod::kMpirun:
       set[env::kControlRank] = "OMPI_COMM_WORLD_RANK";
       let_mpirun_do_without_ssh(&set);
-      DL_TRY(spawn(plan_.argv, set, given));
-      break;
+      return spawn(plan, plan.argv, set, given, group);
     case plan::LaunchMethod::kDirect:
-      for (int rank = 0; rank < plan_.world_size(); ++rank) {
+      for (int rank = 0; rank < plan.world_size(); ++rank) {
         set[env::kControlRank] = std::to_string(rank);
-        DL_TRY(spawn(plan_.argv, set, given && rank == 0));
+        DL_TRY(spawn(plan, plan.argv, set, given && rank == 0, group));
       }
-      break;
+  }
+  return {};
+}
+
+Status AgentLauncher::start_steps(const plan::LaunchPlan& plan, Set set, Group* group) {
+  set[env::kControlRank] = "SLURM_PROCID";
+  if (!plan.pmix_server.empty()) set[env::kPmixServer] = plan.pmix_server;
+  // With Slurm's default kind of PMIx fence, ranks of Open MPI 4.1 with PMIx 4.2 crashed in MPI_Init in 25 of 680
+  // starts on a busy machine (Slurm 22.05.8); with tree fences, in 1 of 430.
+  if (std::getenv("SLURM_PMIX_FENCE") == nullptr) set["SLURM_PMIX_FENCE"] = "tree";
+  Set own = set;
+  if (plan.under_slurm && plan.checkpoint) own[env::kMayRequeue] = "1";
+  if (!plan.own_ranks.empty()) own[env::kControlRanks] = plan.own_ranks;
+  DL_TRY(spawn(plan, plan.argv, own, plan.reads_stdin, group));
+  set[env::kMayRequeue] = env::kNeverRequeue;
+  for (const plan::CompanionStep& step : plan.companion_steps) {
+    if (!step.hostfile_path.empty()) DL_TRY(replace_file(step.hostfile_path, step.hostfile_text));
+    set[env::kControlRanks] = step.ranks;
+    DL_TRY(spawn(plan, step.argv, set, false, group));
   }
   return {};
 }
 
 std::vector<AgentLauncher::Ended> AgentLauncher::reap() {
   std::vector<Ended> ended;
-  for (auto* group : {&current_, &older_}) {
+  for (auto* group : {&current_, &older_, &early_}) {
     for (auto it = group->begin(); it != group->end();) {
       int status = 0;
       pid_t done = ::waitpid(it->first, &status, WNOHANG);
@@ -100,6 +141,7 @@ std::vector<AgentLauncher::Ended> AgentLauncher::reap() {
         continue;
       }
       if (done > 0 && group == &current_) ended.push_back({done, status});
+      if (group == &early_) early_ended_ = true;
       it = group->erase(it);
     }
   }
@@ -108,6 +150,7 @@ std::vector<AgentLauncher::Ended> AgentLauncher::reap() {
 
 void AgentLauncher::kill_all(int signal) {
   for (const auto& [pid, unused] : current_) ::kill(-pid, signal);
+  for (const auto& [pid, unused] : early_) ::kill(-pid, signal);
   kill_older(signal);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts the agents as the plan says (one srun, one mpirun, or one child per learner) and reaps what it started.
+// Starts the agents as the plan says (one srun for each allocation, one mpirun, or one child per learner) and reaps
+// what it started.
 #pragma once
 
 #include <sys/types.h>
@@ -21,6 +22,15 @@ class AgentLauncher {
   // were started before an error keep running: the caller ends them with kill_all().
   Status start(const std::string& endpoint, const std::string& secret);
 
+  // Starts agents of another plan beside those that run, for the next attempt. Only where start() has succeeded before.
+  Status start_early(const plan::LaunchPlan& plan, const std::string& endpoint, const std::string& secret);
+  // True as long as all that start_early() has started run.
+  bool early_run() const { return !early_.empty() && !early_ended_; }
+  int early_number() const { return early_number_; }  // env::kControlStart of these agents
+  int number() const { return number_; }              // of the others
+  void adopt();                                       // what start_early() has started counts as the newest start()
+  void drop_early();                                  // it is ended
+
   struct Ended {
     pid_t pid;
     int wait_status;
@@ -31,16 +41,20 @@ class AgentLauncher {
   // True while any process of the newest start() runs.
   bool running() const { return !current_.empty(); }
   // The same, earlier starts included.
-  bool any_running() const { return !current_.empty() || !older_.empty(); }
+  bool any_running() const { return !current_.empty() || !older_.empty() || !early_.empty(); }
   // kill_all() signals the process groups of all starts, kill_older() only those of earlier ones.
   void kill_all(int signal);
   void kill_older(int signal);
 
  private:
-  // reads: the process gets dlrun's standard input, for learner 0; else it gets /dev/null.
-  Result<pid_t> spawn(const std::vector<std::string>& argv, const std::map<std::string, std::string>& set, bool reads);
+  using Set = std::map<std::string, std::string>;  // variables
+  using Group = std::map<pid_t, bool>;
+  Status start_all(const plan::LaunchPlan& plan, int number, Set set, Group* group);
+  Status start_steps(const plan::LaunchPlan& plan, Set set, Group* group);
   const plan::LaunchPlan& plan_;
-  std::map<pid_t, bool> current_, older_;
+  Group current_, older_, early_;
+  int number_ = 0, early_number_ = 0;
+  bool early_ended_ = false;  // one of early_ has ended
 };
 
 // "srun", "mpirun" or "dl-agent": what is started, for messages.

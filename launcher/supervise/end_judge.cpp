@@ -115,8 +115,8 @@ Decided EndJudge::end(int64_t now_ms, int64_t now_unix_ms) {
   // What Slurm is killing needs no sweep, and Slurm starts no further step of such a job.
   decided.sweep = from_.attempt->agent_lost() && !end.killed_by_slurm;
   decided.again = end.failure && !end.stop && needs_other_store(end.failure_class);
-  decided.check = decision_.action == Action::kRestart && from_.checks_nodes && from_.nodes->plan().under_slurm &&
-                  blames_nodes(failure_class());
+  decided.check = decision_.action == Action::kRestart && !decision_.other_nodes && from_.checks_nodes &&
+                  from_.nodes->plan().under_slurm && blames_nodes(failure_class());
   return decided;
 }
 

@@ -47,6 +47,57 @@ void NodePool::take(plan::LaunchPlan plan) {
   if (no_libuv_) plan_.framework_environment["USE_LIBUV"] = "0";
 }
 
+void NodePool::lose(int rank) {
+  const std::string companion = companion_of(rank);
+  if (!companion.empty()) return lose_companion(companion);
+  lost_.insert(name_of(rank));
+}
+
+void NodePool::lose_companion(const std::string& job) {
+  for (const plan::PlannedNode& node : plan_.nodes)
+    if (node.companion == job) lost_.insert(node.name);
+}
+
+bool NodePool::any_own_lost() const {
+  return std::any_of(plan_.nodes.begin(), plan_.nodes.end(), [this](const plan::PlannedNode& node) {
+    return node.companion.empty() && lost_.count(node.name) > 0;
+  });
+}
+
+bool NodePool::any_lost_of(const std::string& companion) const {
+  return std::any_of(plan_.nodes.begin(), plan_.nodes.end(), [&](const plan::PlannedNode& node) {
+    return node.companion == companion && lost_.count(node.name) > 0;
+  });
+}
+
+std::string NodePool::companion_of(int rank) const {
+  return plan_.nodes[static_cast<size_t>(plan_.learners[static_cast<size_t>(rank)].node)].companion;
+}
+
+bool NodePool::uses(const std::string& companion) const {
+  return std::any_of(plan_.nodes.begin(), plan_.nodes.end(),
+                     [&](const plan::PlannedNode& node) { return node.companion == companion; });
+}
+
+Status NodePool::plan_larger(const std::vector<plan::Node>& nodes) {
+  if (!with_) return Error{Errc::kConflict, "the run cannot have more nodes"};
+  DL_TRY_ASSIGN(larger_, with_(nodes, plan_));
+  return {};
+}
+
+void NodePool::take_larger() {
+  take(*std::exchange(larger_, std::nullopt));
+}
+
+void NodePool::drop_larger() {
+  std::vector<std::string> names;
+  for (const plan::PlannedNode& node : larger_->nodes)
+    if (!node.companion.empty() && !uses(node.companion)) names.push_back(node.name);
+  larger_.reset();
+  // The plan that comes of it is the current one.
+  if (without_) ignore(without_(names, plan_), "the nodes are left out all the same");
+}
+
 bool NodePool::raise_fence(int64_t until_ms) {
   if (until_ms <= fence_until_ms_) return false;
   fence_until_ms_ = until_ms;
@@ -69,7 +120,14 @@ bool NodePool::rest_suffices() {
 }
 
 NodePool::Left NodePool::go_on_without() {
-  Left left{missing(), {lost_.begin(), lost_.end()}};
+  Left left{missing(), {}, {}};
+  for (const plan::PlannedNode& node : plan_.nodes) {
+    if (lost_.count(node.name) == 0) continue;
+    if (node.companion.empty())
+      left.lost.push_back(node.name);
+    else if (std::find(left.companions.begin(), left.companions.end(), node.companion) == left.companions.end())
+      left.companions.push_back(node.companion);
+  }
   lost_.clear();
   bad_.clear();
   take(*std::move(rest_));
@@ -83,6 +141,7 @@ std::vector<std::string> NodePool::suspects(const Attempt& attempt, bool without
   for (const Failure& failure : attempt.failures()) {
     if (failure.asked || failure.rank < 0) continue;
     const std::string& host = attempt.learner(failure.rank).host;
+    if (!companion_of(failure.rank).empty()) continue;
     if (std::any_of(stay.begin(), stay.end(), [&](const plan::PlannedNode& node) { return node.name == host; }))
       names.insert(host);
   }

@@ -22,11 +22,11 @@ struct Key {
   StopCause cause;
   const char* key;
 };
-constexpr Key kKeys[] = {{StopCause::kPreemption, "preemption"}, {StopCause::kYield, "yield"},
-                         {StopCause::kResize, "resize"},         {StopCause::kTimeLimit, "time limit"},
-                         {StopCause::kTogether, "together"},     {StopCause::kPause, "pause"},
-                         {StopCause::kInterrupt, "interrupt"},   {StopCause::kCancelled, "cancel"},
-                         {StopCause::kSlurmRequeue, "requeue"},  {StopCause::kLeaseLost, "lease"}};
+constexpr Key kKeys[] = {
+    {StopCause::kPreemption, "preemption"},  {StopCause::kYield, "yield"},         {StopCause::kResize, "resize"},
+    {StopCause::kTimeLimit, "time limit"},   {StopCause::kTogether, "together"},   {StopCause::kPause, "pause"},
+    {StopCause::kOtherNodes, "other nodes"}, {StopCause::kInterrupt, "interrupt"}, {StopCause::kCancelled, "cancel"},
+    {StopCause::kSlurmRequeue, "requeue"},   {StopCause::kLeaseLost, "lease"}};
 
 // The value of "yields=" in a label; empty: none.
 std::string yields_word(const std::string& label) {
@@ -67,6 +67,8 @@ const char* stop_cause_name(StopCause cause) {
       return "time limit";
     case StopCause::kTogether:
       return "put back with another dlrun of the job";
+    case StopCause::kOtherNodes:
+      return "other nodes";
     case StopCause::kPause:
       return "paused";
     case StopCause::kInterrupt:

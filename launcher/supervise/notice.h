@@ -17,6 +17,7 @@ enum class StopCause {
   kResize,        // the same: dlpolicyd has chosen another number of learners
   kTimeLimit,     // the same
   kTogether,      // the same: another run of the job goes back into the queue (launcher/runs)
+  kOtherNodes,    // save, and go on in the same job: a companion has come, or goes (companions.h)
   kPause,         // save, put back and hold (dlctl pause)
   kInterrupt,     // Ctrl-C, or SIGTERM without Slurm: save, end
   kCancelled,     // scancel: end

@@ -39,6 +39,14 @@ EndDecision end_of_stop(const AttemptEnd& end, const RestartLimits& limits) {
     case StopCause::kSlurmRequeue:
       decision.action = Action::kAlreadyRequeued;
       break;
+    case StopCause::kOtherNodes:
+      // Not saved, it goes on from the last checkpoint.
+      decision.action = Action::kRestart;
+      decision.other_nodes = true;
+      if (!limits.node_lost) break;
+      decision.without_lost = limits.rest_suffices;
+      if (!limits.rest_suffices) decision.action = limits.can_requeue ? Action::kRequeue : Action::kFail;
+      break;
     case StopCause::kInterrupt:
       decision.action = Action::kStopped;
       break;
@@ -177,7 +185,9 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   const FailureClass& its = end.failure_class;
   const bool may_go_back = limits.can_requeue && limits.measurable;
   // The user cannot help a lost node: the job goes on on the rest of its allocation, or Slurm finds it another node.
-  if (limits.node_lost && limits.rest_suffices && !end.stop) return go_on_without_lost(std::move(decision), limits);
+  // A run that was only to go on on other nodes is not being stopped.
+  const bool stays = !end.stop || *end.stop == StopCause::kOtherNodes;
+  if (limits.node_lost && limits.rest_suffices && stays) return go_on_without_lost(std::move(decision), limits);
   if (limits.node_lost && may_go_back) return put_back(decision, limits);
   if (its.answer == Answer::kFail) {
     decision.action = Action::kFail;
@@ -189,7 +199,7 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
                                    end.failure->step, limits.same_failure);
     return decision;
   }
-  if (its.answer == Answer::kHold && !end.stop) {
+  if (its.answer == Answer::kHold && stays) {
     // Somebody has to remove the cause, so the reason names the class: the exit code alone does not tell what to do.
     decision.reason += "; class " + format_class(its);
     decision.action = limits.can_requeue ? Action::kHold : Action::kFail;
@@ -198,11 +208,11 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   const bool elsewhere = its.answer == Answer::kExclude || its.answer == Answer::kRequeue;
   // A lost agent on a node that answers may be the user's mistake (a kill), so the job first restarts on the same
   // nodes.
-  if (elsewhere && may_go_back && !end.stop && end.failure->kind != Failure::Kind::kAgentLost) {
+  if (elsewhere && may_go_back && stays && end.failure->kind != Failure::Kind::kAgentLost) {
     decision.exclude_node = its.answer == Answer::kExclude;
     return put_back(decision, limits);
   }
-  bool restartable = end.failure->kind != Failure::Kind::kNotStarted && !end.stop;
+  bool restartable = end.failure->kind != Failure::Kind::kNotStarted && stays;
   if (!restartable || limits.restarts_max == 0) {
     decision.action = Action::kFail;
   } else if (its.budget >= 0 && limits.class_restarts >= its.budget) {

@@ -58,6 +58,7 @@ struct EndDecision {
   std::string reason;         // for events, comment and people
   bool exclude_node = false;  // kRequeue: not on the node of the learner that failed
   bool without_lost = false;  // kRestart: on the rest of the allocation; it does not count in restarts_done
+  bool other_nodes = false;   // kRestart: StopCause::kOtherNodes; it does not count in restarts_done either
   bool by_slurm = false;      // the learners were killed because Slurm ends the job: nothing has failed
 };
 

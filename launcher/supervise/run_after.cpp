@@ -53,7 +53,7 @@ void RunStep::on(const VersionKnown& /*known*/) {
 // lost while the learners saved, so that the decision is to go on, or to wait in the queue where the job should be
 // held.
 bool RunStep::is_overruled() const {
-  if (!s_.stop || s_.overruled) return false;
+  if (!s_.stop || s_.overruled || s_.stop->cause == StopCause::kOtherNodes) return false;
   if (s_.decided.again || s_.decided.what == What::kRestart) return true;
   const StopCause cause = s_.stop->cause;
   const bool same = cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kResize ||

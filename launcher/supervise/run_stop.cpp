@@ -106,6 +106,15 @@ StopAnswer::Kind RunStep::merge(const StopAsked& asked) {
   Stop& stop = *s_.stop;
   if (asked.deadline_ms && (!stop.deadline_ms || *asked.deadline_ms < *stop.deadline_ms))
     stop.deadline_ms = asked.deadline_ms;
+  // Whatever ends the run, or takes it off its nodes, counts more than that it was to go on on others.
+  if (stop.cause == StopCause::kOtherNodes && !is_harder(asked.cause)) {
+    if (asked.cause == StopCause::kOtherNodes) return StopAnswer::Kind::kAlready;
+    stop.cause = asked.cause;
+    stop.who = asked.who;
+    stop.signal = asked.signal;
+    stop.hold = asked.cause == StopCause::kPause;
+    return StopAnswer::Kind::kTaken;
+  }
   if (is_harder(asked.cause)) {
     stop.cause = asked.cause;
     s_.overruled = false;

@@ -27,6 +27,8 @@ std::optional<record::AcceptedStop> accepted_stop(const RunState& state) {
   const bool held_later = state.hold && state.decided.what != What::kHold;
   const bool hold = held_later || (stop && stop->hold);
   if (!hold && (!stop || stop->presumed)) return std::nullopt;
+  // A dlrun that takes over has no companions, and goes on without them.
+  if (!hold && stop->cause == StopCause::kOtherNodes) return std::nullopt;
   record::AcceptedStop accepted;
   accepted.cause = stop_cause_key(stop ? stop->cause : StopCause::kPause);
   accepted.who = stop ? stop->who : "dlctl pause";

@@ -25,7 +25,7 @@ constexpr int64_t kTickMs = 50;
 }  // namespace
 
 Supervisor::Supervisor(plan::LaunchPlan first_plan, SiteConfig site, RunOptions options)
-    : nodes_(std::move(first_plan), std::move(options.without)),
+    : nodes_(std::move(first_plan), std::move(options.without), std::move(options.with)),
       site_(std::move(site)),
       options_(std::move(options)),
       dir_(plan().job_dir),
@@ -72,6 +72,9 @@ Status Supervisor::set_up() {
   });
   other_runs_ = std::make_unique<OtherRuns>(&loop_, &state_, slurm_.get(), std::move(options_.siblings));
   sweeper_ = std::make_unique<Sweeper>(slurm_.get(), &nodes_, options_.agent_path);
+  companions_ = std::make_unique<Companions>(
+      &loop_, slurm_id, companion_name(plan().job_id, options_.run),
+      [this](const std::string& job, const CompanionState& state) { companion_heard(job, state); });
   lease_ = std::make_unique<LeaseKeeper>(&loop_, [this] {
     handle(StopAsked{StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory", 0});
   });
@@ -205,6 +208,7 @@ void Supervisor::tick() {
   agents_->reap(now);
   rendezvous_->tick(now);
   agents_->tick(now, attempt_.learners());
+  look_at_growth(now);
   for (const int rank : agents_->look_at_broken(now)) follow(agents_->judge(rank, state_.ending(), now));
   if (state_.alive()) {
     look_whether_ready();
@@ -239,6 +243,7 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
   if (const auto* pause = std::get_if<Pause>(&message)) {
     handle(StopAsked{StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason, id});
   }
+  if (const auto* grow = std::get_if<Grow>(&message)) on_grow(id, grow->nodes);
   if (!std::holds_alternative<StatusQuery>(message)) return;
   JobStatus status;
   status.job = plan().job_id;

@@ -5,8 +5,8 @@
 // passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt;
 // supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
 // attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
-// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp takes over from a dlrun
-// that died.
+// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_companions.cpp goes on with more
+// nodes; supervisor_death.cpp takes over from a dlrun that died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -36,6 +36,7 @@
 #include "launcher/supervise/agent_fleet.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/blocking_calls.h"
+#include "launcher/supervise/companions.h"
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/end_judge.h"
 #include "launcher/supervise/hang_watch.h"
@@ -78,7 +79,8 @@ struct RunOptions {
   std::optional<OwnSignal> own_signal;                  // that the user asked for, before the time limit
   pid_t script = 0;                                     // pid of the batch script's shell, which may get it; 0: none
   NodePool::Without without;                            // called on the loop's thread
-  std::function<void(const plan::LaunchPlan&)> settle;  // called when a plan of without() is in use; may be empty
+  NodePool::With with;                                  // likewise; empty: the run has no companions
+  std::function<void(const plan::LaunchPlan&)> settle;  // called when such a plan is in use; may be empty
   guard::Predecessor predecessor;                       // the dlrun whose place this one takes, if any
   guard::Link* guard = nullptr;                         // not owned; nullptr: nobody would take this one's place
   // Checks the nodes of the next attempt, after a failure that one of them may have caused. suspects: those on which
@@ -166,6 +168,22 @@ class Supervisor {
   void release_lost(const std::vector<std::string>& names);
   void forget_old_step();
 
+  // supervisor_companions.cpp
+  void on_grow(ConnectionId id, int nodes);
+  std::string why_not_grow(int nodes) const;
+  void companion_heard(const std::string& job, const CompanionState& state);
+  void companion_runs(const std::string& job, const std::vector<plan::Node>& nodes);
+  void companion_leaves(const std::string& job, const CompanionState& state);
+  bool companion_notice(int rank, int signal);
+  bool keep_early_hello(ConnectionId id, const protocol::Hello& hello);
+  void look_at_growth(int64_t now_ms);
+  void give_companions_back();
+  void drop_growth(const std::string& why);
+  void settle_growth();
+  void take_growth();
+  void go_on_with_more();
+  void greet_early();
+
   // supervisor_end.cpp
   void perform(const AskWhy& ask);
   void perform(const JudgeEnd& judge);
@@ -200,6 +218,7 @@ class Supervisor {
   std::unique_ptr<SlurmJob> slurm_;
   std::unique_ptr<OtherRuns> other_runs_;
   std::unique_ptr<Sweeper> sweeper_;
+  std::unique_ptr<Companions> companions_;
   std::unique_ptr<LeaseKeeper> lease_;
   std::unique_ptr<ScalingKeeper> scaling_;
   std::unique_ptr<BlockingCalls> checker_;  // checks nodes before a restart
@@ -224,6 +243,18 @@ class Supervisor {
   bool handling_ = false;
   std::unique_ptr<EndJudge> judge_;
   enum class NextStart { kFirst, kTakeOver, kRestart } next_start_ = NextStart::kFirst;
+
+  // Nodes of a companion that are to be used from the next attempt on (NodePool::larger()): the agents of that attempt
+  // come while learners still train.
+  struct Growth {
+    std::string job;  // the companion; empty: there is none
+    std::string endpoint;
+    int64_t since_ms = 0, pinged_ms = 0;
+    std::vector<std::pair<ConnectionId, protocol::Hello>> early;  // what has said hello
+    int agents = 0;                                               // of those
+    bool taken = false;                                           // the attempt that begins is that attempt
+    bool ready(const plan::LaunchPlan& plan) const { return agents == plan.world_size(); }
+  } growth_;
 
   Attempt attempt_;
   HangWatch hang_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/atomic_file.h"
+#include "common/base/this_process.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/supervise/learner_end.h"
 #include "launcher/supervise/scaling_watch.h"
@@ -53,7 +54,10 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
           "{} learner{} of {} on {}; logs in {}/logs/latest", plan().world_size(), plan().world_size() == 1 ? "" : "s",
           plan().framework,
           plan().nodes.size() == 1 ? plan().nodes[0].name : fmt::format("{} nodes", plan().nodes.size()), dir_.root()));
-    if (!woken) ready = agents_->start(endpoint_, secret_);
+    if (growth_.taken)
+      greet_early();
+    else if (!woken)
+      ready = agents_->start(endpoint_, secret_);
   }
   if (!ready) agents_not_started(ready.error().text);
 }
@@ -89,7 +93,8 @@ void Supervisor::start_cold() {
 }
 
 void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
-  if (hello.role == "ctl") return;
+  if (hello.role == "ctl" || keep_early_hello(id, hello)) return;
+  if (hello.start != agents_->start_number()) return server_->close(id);
   if (hello.role == "pmix") {
     const bool expected = state_.may_greet() && hello.version == kProtocolVersion;
     if (!expected || !pmix_->greet(id, hello.rank, hello.sessions)) server_->close(id);
@@ -142,6 +147,8 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   for (int rank = 0; rank < plan().world_size(); ++rank) {
     Start start = start_message(plan(), attempt_, dir_, rank, settings);
     pmix_->add_environment(rank, &start);
+    // A program that names files by its job finds the same number on all nodes.
+    if (!nodes_.companion_of(rank).empty()) start.forced["SLURM_JOB_ID"] = environment_value("SLURM_JOB_ID");
     agents_->tell(rank, start);
   }
 }
@@ -151,6 +158,7 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
     const int rank = *known;
     agents_->heard(rank, awake_ms());
     if (const auto* lost = std::get_if<LogLost>(&message)) return watch_.log_lost(rank, *lost);
+    if (const auto* notice = std::get_if<Notice>(&message); notice && companion_notice(rank, notice->signal)) return;
     if (const auto* size = std::get_if<LogSize>(&message)) return log_times_->grew(rank, size->bytes, unix_ms());
     // The learner has ended, and its agent waits for the next attempt: further messages are ignored.
     if (attempt_.learner(rank).ended) return;

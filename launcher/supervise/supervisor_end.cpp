@@ -31,6 +31,7 @@ void Supervisor::perform(const AskWhy& /*ask*/) {
 }
 
 void Supervisor::perform(const JudgeEnd& /*judge*/) {
+  settle_growth();
   handle(judge_->end(awake_ms(), unix_ms()));
 }
 
@@ -58,6 +59,7 @@ std::string Supervisor::record_use() {
 }
 
 void Supervisor::perform(const End& /*end*/) {
+  give_companions_back();
   using Action = EndDecision::Action;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
@@ -99,6 +101,8 @@ void Supervisor::perform(const End& /*end*/) {
 // Another attempt after a failure.
 void Supervisor::restart() {
   if (judge_->decision().without_lost) return go_on_without_lost(judge_->decision().reason);
+  if (nodes_.larger()) take_growth();
+  if (judge_->decision().other_nodes) return go_on_with_more();
   journal_->change_memory([&](record::RunMemory* memory) {
     ++memory->restarts;
     ++memory->class_restarts[judge_->failure_class().name];
@@ -124,8 +128,8 @@ void Supervisor::settle(int exit_status, std::string last_words) {
     }
     std::fputs(std::exchange(last_words, {}).c_str(), stderr);
     log_times_->flush();
-    bool settled = journal_->comment_settled() && slurm_->idle() && lease_->idle() && scaling_->idle() &&
-                   log_times_->idle() && use_->idle();
+    bool settled = journal_->comment_settled() && slurm_->idle() && companions_->idle() && lease_->idle() &&
+                   scaling_->idle() && log_times_->idle() && use_->idle();
     // A cancelled job's comment cannot be set any more, so it is not waited for.
     bool cancelled = state_.stop && state_.stop->cause == StopCause::kCancelled;
     if (!settled && waited < (cancelled ? kSettleCancelledMs : kSettleLimitMs)) return false;

@@ -19,6 +19,8 @@ constexpr int64_t kLastWordsMs = 2000;  // for the old srun to pass on the last 
 
 void Supervisor::go_on_without_lost(const std::string& reason) {
   const NodePool::Left left = nodes_.go_on_without();
+  for (const std::string& job : left.companions) companions_->give_back(job);
+  attempt_.dismiss_agents();  // they were started for a plan with the other nodes
   if (options_.settle) options_.settle(plan());
   journal_->change_memory([&](record::RunMemory* memory) {
     ++memory->moved;

@@ -19,6 +19,8 @@ constexpr uint64_t kQuickMs = 4;
 
 // A connection is broken, whether or not the agent may connect again.
 void Supervisor::on_broken(ConnectionId id, const std::string& why) {
+  for (const auto& [early, hello] : growth_.early)
+    if (early == id) return drop_growth(fmt::format("its agent on {} has ended: {}", hello.host, why));
   if (pmix_->knows(id)) return follow(pmix_->broken(id, why, now_for_pmix()));
   const auto loss = agents_->broken(id, why, state_.ending(), awake_ms(), attempt_.learners());
   if (loss) return follow(loss);
@@ -41,8 +43,10 @@ void Supervisor::on_resumed(ConnectionId id) {
 void Supervisor::follow(const std::optional<AgentLoss>& loss) {
   if (!loss) return;
   attempt_.lose_agent(loss->rank);
-  if (loss->takes_node()) {
-    nodes_.lose(loss->rank);
+  // A companion that lost an agent is given back as a whole: Slurm may have ended it.
+  const bool own = nodes_.companion_of(loss->rank).empty();
+  if (loss->takes_node() || !own) nodes_.lose(loss->rank);
+  if (loss->takes_node() && own) {
     journal_->change_memory([&](record::RunMemory* memory) { memory->lost.push_back(nodes_.name_of(loss->rank)); });
   }
   // No learner starts before this time. It is also recorded as wall-clock time, for a dlrun that takes over.

@@ -18,8 +18,11 @@ void Sweeper::sweep(const std::string& run_id, std::function<void()> done) {
     protocol::remove_orphaned_pages();
     return done();
   }
-  if (nodes_.any_lost()) return done();
-  const std::vector<std::string> names = nodes_.names();
+  if (nodes_.any_own_lost()) return done();
+  // Agents that were lost are on the job's own nodes: with one of a companion the whole companion counts as lost.
+  std::vector<std::string> names;
+  for (const plan::PlannedNode& node : nodes_.plan().nodes)
+    if (node.companion.empty()) names.push_back(node.name);
   const std::string count = std::to_string(names.size());
   slurm_->run_step({"srun", "--mpi=none", "--job-name=sweep", "--nodes=" + count, "--ntasks=" + count,
                     "--ntasks-per-node=1", "--nodelist=" + compress_hostlist(names), "--overlap", "--input=none",

@@ -66,11 +66,11 @@ BatchScript script_on_command_line(const std::string& line) {
 // dlrun sets these variables for a learner. If that learner submits another job, they are removed: that job is not part
 // of the learner's own.
 constexpr const char* kOfTheJobAround[] = {
-    env::kControl,       env::kControlRank,    env::kSecret,     env::kProgress,    env::kLease,
-    env::kRunId,         env::kJobDir,         env::kAttempt,    env::kRank,        env::kWorldSize,
-    env::kLocalRank,     env::kLocalWorldSize, env::kNodeRank,   env::kNumNodes,    env::kLocalGpus,
-    env::kCheckpointDir, kSignalEnv,           kOwnSignalEnv,    env::kGlobalBatch, env::kLocalBatch,
-    env::kAccumulation,  env::kLrScale,        env::kMetricsFile};
+    env::kControl,     env::kControlRank, env::kControlRanks,  env::kControlStart,   env::kSecret,
+    env::kProgress,    env::kLease,       env::kRunId,         env::kJobDir,         env::kAttempt,
+    env::kRank,        env::kWorldSize,   env::kLocalRank,     env::kLocalWorldSize, env::kNodeRank,
+    env::kNumNodes,    env::kLocalGpus,   env::kCheckpointDir, kSignalEnv,           kOwnSignalEnv,
+    env::kGlobalBatch, env::kLocalBatch,  env::kAccumulation,  env::kLrScale,        env::kMetricsFile};
 
 }  // namespace
 

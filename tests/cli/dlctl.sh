@@ -16,7 +16,7 @@ cd "$work" || exit 1
 expect() { expect_run "$1" "$2" "$3" "$dlctl" "${@:4}"; }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status why pause resume scaling usage quota "quota reclaim" "quota sync" logs top frameworks clean migrate python "config check"; do
+for sub in status why pause resume grow scaling usage quota "quota reclaim" "quota sync" logs top frameworks clean migrate python "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
@@ -82,6 +82,7 @@ expect "logs needs a job" 2 'JOB is required' logs
 for bad in '' 'x' '12;id' '--' '12 13' '_' $'1\n2' 'local' '-1'; do
   expect "'$(printf %q "$bad")' is not a job" 2 'is not a job|required|argument|ption' pause -- "$bad"
 done
+expect "a number of nodes is named that cannot be added" 2 '--nodes: .*0' grow 12 --nodes 0
 expect "a bad time-out is named" 2 '--timeout: ' pause 12 --timeout soon
 expect "a negative number of lines is refused" 2 '--lines' logs 12 -n -1
 expect "a negative learner is refused" 2 '--learner' logs 12 --learner -1

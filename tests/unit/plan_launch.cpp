@@ -69,6 +69,47 @@ TEST(LaunchPlan, LearnerZeroHasTheStandardInputThatDlrunWasGiven) {
   EXPECT_TRUE(plan->reads_stdin);
 }
 
+TEST(LaunchPlan, EachAllocationOfAJobHasAnSrunOfItsOwn) {
+  PlanInput in = input(1, 1, {{"n1", 2, 4, 2}});
+  in.request.learners = LearnerRange{1, 6};
+  const auto alone = make_plan(in);
+  ASSERT_TRUE(alone);
+  EXPECT_TRUE(alone->companion_steps.empty());
+  EXPECT_EQ(alone->own_ranks, "");
+  std::vector<Node> added(2);
+  added[0] = {"n5", 2, 4, 2};
+  added[1] = {"n6", 1, 4, 1};
+  for (Node& node : added) node.companion = "13";
+  const auto larger = make_plan_with(added, *alone, &in);
+  ASSERT_TRUE(larger) << larger.error().text;
+  EXPECT_EQ(larger->learner_count(), 5);
+  EXPECT_EQ(larger->own_ranks, "0-1");
+  EXPECT_TRUE(has(larger->argv, "--ntasks=2"));
+  EXPECT_FALSE(has(larger->argv, "--jobid=13"));
+  ASSERT_EQ(larger->companion_steps.size(), 1U);
+  const CompanionStep& step = larger->companion_steps[0];
+  EXPECT_EQ(step.job, "13");
+  EXPECT_EQ(step.ranks, "2-4");
+  EXPECT_TRUE(has(step.argv, "--jobid=13"));
+  EXPECT_TRUE(has(step.argv, "--ntasks=3"));
+  EXPECT_EQ(step.hostfile_text, "n5\nn5\nn6\n");
+  EXPECT_NE(step.hostfile_path, larger->hostfile_path);
+  EXPECT_EQ(larger->node_list, "n[1,5-6]");
+
+  const auto again = make_plan_with(added, *larger, &in);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().text, "the job has node n5 already");
+  ASSERT_TRUE(make_plan_without({"n5", "n6"}, *larger, &in));
+  EXPECT_EQ(make_plan(in)->learner_count(), 2);
+  EXPECT_FALSE(make_plan_without({"n1"}, *larger, &in)) << "no node of its own is left";
+
+  PlanInput full = input(2, 1, {{"n1", 2, 4, 2}});
+  const auto plan = make_plan(full);
+  const auto no_more = make_plan_with(added, *plan, &full);
+  ASSERT_FALSE(no_more);
+  EXPECT_EQ(full.allocation.nodes.size(), 1U) << "it is as before";
+}
+
 // A debugger's prompt is a line without an end, which srun would keep to itself.
 TEST(LaunchPlan, OfSeveralLearnersADebuggersPromptIsShownAtOnce) {
   PlanInput in = input(2, 1, {{"n1", 2, 4, 2}});

@@ -28,7 +28,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
   status.learners = {{0, "n1", 42, "PROCESSING", 5, 4, 100, "slow"}};
   status.vote = {3, 4, 2, 6, "loader stalls 40 %"};
   const ControlMessage messages[] = {
-      Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 4712, 4713, {4714}, 42, false, true, "why"},
+      Hello{"agent", "ff", 1, 2, "n1", "10.0.0.1", 4711, 4712, 4713, {4714}, 42, false, true, "why", 3},
       Started{7},
       StepReport{1, true, 2, 3},
       Progress{1, 2, 3, 4, 5},
@@ -51,6 +51,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
       StandingStill{41, "S", 60000, {"a"}},
       Stacks{"/a b/c"},
       Again{},
+      Grow{2},
       GpuUse{97, 5000, 2, 4000, 1 << 20, 300'000, 1500},
       Use{10'000, 9990, 1 << 30, 2, -1, 4096},
       Pmix{"{\"type\":\"done\"}"},

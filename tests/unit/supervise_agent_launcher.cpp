@@ -132,6 +132,48 @@ TEST_F(AgentLauncherTest, OnlyThoseOfTheNewestStartAreToldOf) {
   EXPECT_FALSE(launcher_.any_running());
 }
 
+TEST_F(AgentLauncherTest, EachAllocationHasAnSrunOfItsOwnWhichIsToldItsRanks) {
+  direct(3, "env >own");
+  plan_.method = plan::LaunchMethod::kSrun;
+  plan_.under_slurm = true;
+  plan_.checkpoint.emplace();
+  plan_.own_ranks = "0,2";
+  plan_.companion_steps = {
+      {"13", {"sh", "-c", "cd " + dir_ + " && env >other; cat hosts >copy"}, dir_ + "/hosts", "n3\n", "1"}};
+  ASSERT_TRUE(launcher_.start("n1:7", "secret"));
+  while (launcher_.running()) reap_next();
+  EXPECT_EQ(variable("own", env::kControlRanks), "0,2");
+  EXPECT_EQ(variable("own", env::kMayRequeue), "1");
+  EXPECT_EQ(variable("own", env::kControlStart), "(unset)");
+  EXPECT_EQ(variable("other", env::kControlRanks), "1");
+  EXPECT_EQ(variable("other", env::kControlRank), "SLURM_PROCID");
+  EXPECT_EQ(variable("other", env::kMayRequeue), env::kNeverRequeue) << "there, SLURM_JOB_ID is another job";
+  EXPECT_EQ(text("copy"), "n3\n");
+}
+
+TEST_F(AgentLauncherTest, AgentsOfTheNextAttemptAreStartedBesideThoseOfThisOne) {
+  direct(1, "exec sleep 60");
+  ASSERT_TRUE(launcher_.start("h:1", "s"));
+  plan::LaunchPlan next = plan_;
+  next.argv.back() = "cd " + dir_ + " && env >first; exec sleep 60";
+  ASSERT_TRUE(launcher_.start_early(next, "h:2", "s"));
+  EXPECT_TRUE(launcher_.early_run());
+  EXPECT_EQ(launcher_.number(), 0);
+  EXPECT_EQ(launcher_.early_number(), 1);
+  launcher_.drop_early();
+  EXPECT_FALSE(launcher_.early_run());
+  ASSERT_TRUE(launcher_.start_early(next, "h:2", "s"));
+  EXPECT_EQ(launcher_.early_number(), 2) << "what was dropped is not taken for these";
+  launcher_.adopt();
+  EXPECT_EQ(launcher_.number(), 2);
+  EXPECT_FALSE(launcher_.early_run());
+  EXPECT_TRUE(launcher_.running());
+  next.argv.back() = "exit 3";
+  ASSERT_TRUE(launcher_.start_early(next, "h:2", "s"));
+  for (int i = 0; launcher_.early_run() && i < 4000; ++i, ::usleep(5000)) launcher_.reap();
+  EXPECT_FALSE(launcher_.early_run());
+}
+
 TEST_F(AgentLauncherTest, KillsAllProcessesOfAnAgentAndLeavesOtherChildrenAlone) {
   SpawnOptions options;
   options.argv = {"sleep", "60"};

@@ -442,7 +442,20 @@ TEST(RestartPolicyTest, Table) {
   slurms_kill_requeued.stop = StopCause::kSlurmRequeue;
   AttemptEnd somebodys_kill = slurms_kill;
   somebodys_kill.killed_by_slurm = false;
+  AttemptEnd failed_on_the_way = failed(exited(1, 3, 1));
+  failed_on_the_way.stop = StopCause::kOtherNodes;
+  AttemptEnd lost_on_the_way = failed(lost(1, 1));
+  lost_on_the_way.stop = StopCause::kOtherNodes;
   const PolicyRow rows[] = {
+      {"more nodes, saved", stopped(StopCause::kOtherNodes, true), limits(0, 0, 0, true, true), Action::kRestart,
+       kExitSaved},
+      {"more nodes, not saved", stopped(StopCause::kOtherNodes, false), limits(0, 0, 2, true, true), Action::kRestart,
+       kExitNotSaved},
+      {"fewer nodes, saved", stopped(StopCause::kOtherNodes, true), goes_on, Action::kRestart, kExitSaved},
+      {"too few nodes", stopped(StopCause::kOtherNodes, true), node_lost, Action::kRequeue, kExitSaved},
+      {"other nodes, a failure before", failed_on_the_way, limits(0, 1, 0, true, true), Action::kRestart, 3},
+      {"other nodes, a node lost before", lost_on_the_way, goes_on, Action::kRestart, kExitNodeLost},
+      {"other nodes, a node lost before, too few", lost_on_the_way, node_lost, Action::kRequeue, kExitNodeLost},
       {"all finished", complete, {}, Action::kComplete, 0},
       {"finished although a stop was asked", complete_while_stopping, {}, Action::kComplete, 0},
       {"a failure, no restarts", failed(exited(1, 3, 1)), limits(0, 0, 1, true, true), Action::kFail, 3},

@@ -77,6 +77,45 @@ TEST_F(NodePoolTest, ARestThatIsTooSmallOrMoreCrowdedDoesNotDo) {
   EXPECT_FALSE(fixed.rest_suffices());
 }
 
+TEST_F(NodePoolTest, NodesOfACompanionAreUsedFromTheNextAttemptOnAndLostTogether) {
+  const NodePool::With with = [this](const std::vector<plan::Node>& nodes,
+                                     const plan::LaunchPlan& /*now*/) -> Result<plan::LaunchPlan> {
+    for (const plan::Node& node : nodes) there_.push_back(node.name);
+    plan::LaunchPlan plan = plan_on(there_);
+    for (plan::PlannedNode& node : plan.nodes)
+      for (const plan::Node& added : nodes)
+        if (node.name == added.name) node.companion = added.companion;
+    return plan;
+  };
+  std::vector<plan::Node> added(2);
+  added[0].name = "n5";
+  added[1].name = "n6";
+  added[0].companion = added[1].companion = "13";
+  NodePool pool(plan_on(there_), without(), with);
+  ASSERT_TRUE(pool.plan_larger(added));
+  EXPECT_FALSE(pool.uses("13")) << "the present attempt goes on";
+  pool.drop_larger();
+  EXPECT_EQ(asked_, (Names{"n5", "n6"})) << "no later plan has them";
+  EXPECT_FALSE(pool.larger());
+
+  ASSERT_TRUE(pool.plan_larger(added));
+  pool.take_larger();
+  EXPECT_TRUE(pool.uses("13"));
+  EXPECT_EQ(pool.companion_of(5), "13");
+  EXPECT_EQ(pool.companion_of(3), "");
+  pool.lose(4);
+  EXPECT_TRUE(pool.any_lost_of("13"));
+  EXPECT_FALSE(pool.any_own_lost());
+  pool.lose(0);
+  EXPECT_TRUE(pool.any_own_lost());
+  ASSERT_TRUE(pool.rest_suffices());
+  const NodePool::Left left = pool.go_on_without();
+  EXPECT_EQ(left.out, (Names{"n1", "n5", "n6"}));
+  EXPECT_EQ(left.lost, Names{"n1"}) << "Slurm is asked to take it out of the job";
+  EXPECT_EQ(left.companions, Names{"13"});
+  EXPECT_EQ(pool.names(), (Names{"n2", "n3", "n4"}));
+}
+
 TEST_F(NodePoolTest, AnotherAttemptHasLostNothingYet) {
   NodePool pool(plan_on(there_), without());
   pool.lose(1);

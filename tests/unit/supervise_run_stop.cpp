@@ -372,6 +372,25 @@ TEST_F(RunStopTest, APauseOfAJobThatGoesBackIntoTheQueueHoldsItThere) {
   EXPECT_TRUE(did<HoldJob>());
 }
 
+TEST_F(RunStopTest, WhatEndsARunCountsMoreThanThatItWasToGoOnOnOtherNodes) {
+  for (const StopCause cause : {StopCause::kPause, StopCause::kTimeLimit, StopCause::kYield, StopCause::kCancelled}) {
+    state_ = RunState{};
+    state_.rules.under_slurm = true;
+    run();
+    give(StopAsked{StopCause::kOtherNodes, {}, 0, "companion 13 runs"});
+    give(StopAsked{cause, {}, 0, "somebody"});
+    EXPECT_EQ(state_.stop->cause, cause);
+    EXPECT_EQ(state_.stop->hold, cause == StopCause::kPause);
+  }
+  state_ = RunState{};
+  run();
+  give(StopAsked{StopCause::kOtherNodes, {}, 0, "companion 13 runs"});
+  give(Gone{0});
+  judge(What::kRestart);
+  EXPECT_FALSE(did<JudgeStopped>()) << "it goes on";
+  EXPECT_TRUE(did<StartAttempt>());
+}
+
 TEST_F(RunStopTest, AnEndThatWasDecidedIsNotChangedAndThatIsSaid) {
   run();
   judge(What::kFail);

@@ -24,6 +24,7 @@ struct Node {
   // What other runs of the job use of it (launcher/runs).
   std::vector<int> taken = {};  // GPUs, by their position among the job's on this node
   int taken_cpus = 0, taken_tasks = 0;
+  std::string companion = {};  // the job whose node it is, if that is a companion of this one; else empty
 };
 
 struct Allocation {
@@ -51,6 +52,10 @@ Result<Allocation> allocation_from_slurm(const Environment& environment);
 // One machine without Slurm. gpus: -1 = unknown.
 Allocation local_allocation(const std::string& host_name, int cpus, int gpus, const std::string& job_id,
                             const std::string& work_dir);
+
+// The nodes of a companion: another job, of which scontrol printed this with -d, and whose nodes are to be used like
+// this job's. kInvalid if it shows no nodes.
+Result<std::vector<Node>> nodes_of_companion(const slurm_cli::JobText& companion);
 
 // Completes *allocation from what `scontrol show job -d JOBID` printed: what the environment does not say (the end time
 // before Slurm 23.02; GPUs per node under --gpus=TOTAL), and what only scontrol says reliably (the name ARRAY_INDEX of

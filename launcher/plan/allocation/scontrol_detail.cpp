@@ -12,13 +12,48 @@
 namespace dl::plan {
 namespace {
 
+constexpr int64_t kMaxTasks = 1000000;
+
 // SLURM_TIME_FORMAT may be set to print seconds.
 std::optional<int64_t> read_time(const std::string& text) {
   auto seconds = parse_int(text, 0, INT64_MAX);
   return seconds ? *seconds : slurm_cli::parse_slurm_time(text);
 }
 
+// How many numbers a list such as "0-3,8" names; what cannot be read counts as none.
+int count_numbers(const std::string& list) {
+  int count = 0;
+  for (const std::string& part : split(list, ',')) {
+    const size_t dash = part.find('-');
+    const auto first = parse_int(part.substr(0, dash), 0, kMaxTasks);
+    const auto last = dash == std::string::npos ? first : parse_int(part.substr(dash + 1), 0, kMaxTasks);
+    if (first && last && *last >= *first) count += static_cast<int>(*last - *first + 1);
+  }
+  return count;
+}
+
 }  // namespace
+
+Result<std::vector<Node>> nodes_of_companion(const slurm_cli::JobText& companion) {
+  std::vector<Node> nodes;
+  const auto tasks = parse_int(companion.value("NumTasks"), 1, kMaxTasks);
+  for (const slurm_cli::NodeShare& share : companion.node_shares) {
+    DL_TRY_ASSIGN(const std::vector<std::string> names, expand_hostlist(share.nodes));
+    for (const std::string& name : names) {
+      Node node;
+      node.name = name;
+      node.cpus = count_numbers(share.cpu_ids);
+      node.gpus = slurm_cli::count_gpus(share.gres);
+      node.companion = slurm_cli::own_id(companion);
+      nodes.push_back(std::move(node));
+    }
+  }
+  if (nodes.empty()) return Error{Errc::kInvalid, "scontrol shows no nodes of job " + slurm_cli::own_id(companion)};
+  for (Node& node : nodes)
+    if (tasks && *tasks % static_cast<int64_t>(nodes.size()) == 0)
+      node.tasks = static_cast<int>(*tasks / static_cast<int64_t>(nodes.size()));
+  return nodes;
+}
 
 void refine_from_scontrol(const slurm_cli::JobText& job, Allocation* allocation) {
   if (const std::string id = slurm_cli::own_id(job); !id.empty()) allocation->job_id = id;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The companions of the job (companion_job.h): submits them, watches what becomes of them, and gives them back. Slurm
+// is asked on another thread; handlers are called on the loop's. Times are of the awake clock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "launcher/plan/launch_plan.h"
+#include "launcher/supervise/blocking_calls.h"
+#include "launcher/supervise/companion_job.h"
+
+namespace dl::supervise {
+
+class Companions {
+ public:
+  // Called when the state of a companion was looked at, unless it waits.
+  using Heard = std::function<void(const std::string& job, const CompanionState& state)>;
+
+  // job_id: of the job that the companions are for; name: companion_name().
+  Companions(uv_loop_t* loop, std::string job_id, std::string name, Heard heard)
+      : job_id_(std::move(job_id)), name_(std::move(name)), heard_(std::move(heard)), calls_(loop) {}
+
+  // Submits one of so many nodes, each with what a node of `plan` has. then: its id.
+  void submit(const plan::LaunchPlan& plan, int nodes, std::function<void(const Result<std::string>&)> then);
+  bool any() const { return !held_.empty() || submitting_; }
+  // To be called often: looks at each after a while, and sooner at one that waits.
+  void look(int64_t now_ms);
+  void look_soon() { looked_ms_ = 0; }
+  // Ends it. It is not looked at any more.
+  void give_back(const std::string& job);
+  void give_back_all();
+  // Ends those of a dlrun that died, which this one knows by their name alone.
+  void give_back_inherited();
+
+  bool idle() const { return calls_.idle(); }
+
+ private:
+  std::string job_id_, name_;
+  Heard heard_;
+  BlockingCalls calls_;
+  std::vector<std::string> held_;  // their ids
+  std::vector<std::string> waiting_;
+  bool submitting_ = false, over_ = false;
+  int looks_ = 0;  // that are not answered yet
+  int64_t looked_ms_ = 0;
+};
+
+}  // namespace dl::supervise

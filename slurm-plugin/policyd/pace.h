@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits how many gates that can wait are set in a round. A gate is a message to slurmctld; a long queue has thousands of
-// gates. How long slurmctld takes for one depends on the machine and on the queue (measured: 0.3 to 1.6 ms of CPU time),
-// so the pace follows from how long the last ones took. Pure.
+// Limits how many gates that can wait are set in a round. A gate is a message to slurmctld; a long queue has thousands
+// of gates. How long slurmctld takes for one depends on the machine and on the queue (measured: 0.3 to 1.6 ms of CPU
+// time), so the pace follows from how long the last ones took. Pure.
 #pragma once
 
 #include <algorithm>

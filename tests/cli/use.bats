@@ -19,11 +19,11 @@ setup() {
 # told PATTERN: until `dlctl status` of the job says so of its use, 60 s at most.
 told() {
   for _ in $(seq 300); do
-    "$dlctl" status job >status 2>/dev/null || true
-    ! grep -qE -- "^use +$1" status || return 0
+    "$dlctl" status job >shown 2>/dev/null || true
+    ! grep -qE -- "^use +$1" shown || return 0
     sleep 0.2
   done
-  cat status said >&2
+  cat shown said >&2
   return 1
 }
 

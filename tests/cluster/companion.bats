@@ -26,7 +26,7 @@ teardown() {
 }
 
 dlctl() { on_login "$stage/bin/dlctl" "$@"; }
-output() { cat "slurm-${1:-$job}.out" 2>/dev/null; }
+output() { cat "slurm-$job.out" 2>/dev/null; }
 # training: an elastic job that began with one learner on n1, since the other nodes were not free then, and trains.
 training() {
   local blocker

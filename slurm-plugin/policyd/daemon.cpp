@@ -97,7 +97,7 @@ Status Daemon::run() {
       unreachable_.say(Level::kWarning, done.error().text + "; trying again", std::time(nullptr));
     }
     totals_.round_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    if (!hangup_within(orders_left_ ? std::chrono::milliseconds(0) : options_.interval)) continue;
+    if (!hangup_within(orders_left_ ? std::chrono::milliseconds(0) : look_pace_.pause(options_.interval))) continue;
     if (Status configured = configure(); !configured) {
       log(Level::kError, fmt::format("the old configuration is kept: {}", configured.error().text));
     } else {
@@ -112,7 +112,9 @@ Status Daemon::round() {
     DL_TRY_ASSIGN(kill_wait_s_, observe::check_controller());
   }
   checked_ = true;
+  const auto began = std::chrono::steady_clock::now();
   DL_TRY_ASSIGN(const observe::Records* records, observer_.load());
+  look_pace_.took(std::chrono::steady_clock::now() - began);
   unreachable_.over("slurmctld answers again");
   if (site_.tenants.empty()) return {};
   observe::ViewOptions view_options;

@@ -76,6 +76,7 @@ class Daemon {
   int64_t gate_s_;   // every gate ends at most this many seconds after gated_s_
   int64_t gated_s_;  // Unix time at which gate_s_ was computed
   GatePace gate_pace_;
+  LookPace look_pace_;
   Totals totals_;
   Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
   std::set<int64_t> uncharged_;          // jobs of undeclared tenants that have been logged

@@ -1,16 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits how many gates that can wait are set in a round. A gate is a message to slurmctld; a long queue has thousands
-// of gates. How long slurmctld takes for one depends on the machine and on the queue (measured: 0.3 to 1.6 ms of CPU
-// time), so the pace follows from how long the last ones took. Pure.
+// How much of slurmctld's time dlpolicyd takes. Limits how many gates that can wait are set in a round. A gate is a
+// message to slurmctld; a long queue has thousands of gates. How long slurmctld takes for one depends on the machine
+// and on the queue (measured: 0.3 to 1.6 ms of CPU time), so the pace follows from how long the last ones took. Pure.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 
 #include "slurm-plugin/policy/wanted.h"
 
 namespace dl::policyd {
+
+// How long dlpolicyd waits after a round. A look at a long queue takes slurmctld tens of milliseconds, so it comes the
+// less often the longer it takes: of slurmctld's time it takes kShare, not more. The shortest of the last looks counts:
+// others waited for locks, or for a machine that had other work.
+class LookPace {
+ public:
+  static constexpr double kShare = 0.025;
+  static constexpr std::chrono::milliseconds kLongest{5000};  // also if slurmctld takes still longer
+  void took(std::chrono::duration<double> look) { last_[next_++ % last_.size()] = look; }
+  std::chrono::milliseconds pause(std::chrono::milliseconds interval) const {
+    const auto shortest = *std::min_element(last_.begin(), last_.end());
+    const auto wanted = std::chrono::duration_cast<std::chrono::milliseconds>(shortest / kShare);
+    return std::max(interval, std::min(wanted, kLongest));
+  }
+
+ private:
+  std::array<std::chrono::duration<double>, 8> last_{};  // 0: there was none yet
+  size_t next_ = 0;
+};
 
 class GatePace {
  public:

@@ -205,5 +205,30 @@ TEST(GatePaceTest, AnAnswerInNoTimeDividesByNothing) {
   EXPECT_DOUBLE_EQ(pace.per_second(0), GatePace::kMost);
 }
 
+TEST(LookPaceTest, TheLongerLooksTakeTheLaterTheNextOneComes) {
+  using std::chrono::milliseconds;
+  const auto pause = [](milliseconds look) {
+    LookPace pace;
+    for (int i = 0; i < 20; ++i) pace.took(look);
+    return pace.pause(milliseconds(1000));
+  };
+  EXPECT_EQ(pause(milliseconds(0)), milliseconds(1000));
+  EXPECT_EQ(pause(milliseconds(25)), milliseconds(1000)) << "a look of a fortieth of the usual pause changes nothing";
+  EXPECT_EQ(pause(milliseconds(70)), milliseconds(2800));
+  EXPECT_EQ(pause(milliseconds(20'000)), milliseconds(5000)) << "slurmctld hangs";
+}
+
+TEST(LookPaceTest, AFewSlowLooksAndTheAdminsLongerPauseChangeNothing) {
+  using std::chrono::milliseconds;
+  LookPace pace;
+  EXPECT_EQ(pace.pause(milliseconds(1000)), milliseconds(1000)) << "there was no look yet";
+  for (int i = 0; i < 8; ++i) pace.took(milliseconds(2));
+  for (int i = 0; i < 7; ++i) pace.took(milliseconds(900));
+  EXPECT_EQ(pace.pause(milliseconds(1000)), milliseconds(1000)) << "the machine had other work";
+  pace.took(milliseconds(900));
+  EXPECT_EQ(pace.pause(milliseconds(1000)), milliseconds(5000)) << "the queue is long now";
+  EXPECT_EQ(pace.pause(milliseconds(60'000)), milliseconds(60'000));
+}
+
 }  // namespace
 }  // namespace dl::policyd

@@ -183,6 +183,8 @@ void Agent::handle_signals() {
       continue;
     }
     terminated_ = terminated_ || signal == SIGTERM;
+    // Slurm gave it to the task alone, which is this agent; without dlrun the learner would have been the task.
+    if (signal == passed_signal_ && learner_ > 0 && !done_) ::kill(learner_, signal);
     if (signal != SIGCONT && !done_) {
       channel_.send(protocol::Notice{signal});
     }
@@ -271,6 +273,7 @@ void Agent::on_start(const protocol::Start& message) {
     error_file_ = fmt::format("{}/learner-{}.error.json", start.context.log_dir, start.context.rank);
   memory_.start();
   watching_ = start.hang_ms > 0;
+  passed_signal_ = start.passed_signal;
   log_look_ms_ = start.log_look_ms;
   first_on_node_ = start.context.local_rank == 0;
   requeue_ = {start.context.job_dir, std::to_string(start.context.attempt), std::to_string(start.context.node_rank)};

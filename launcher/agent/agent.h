@@ -99,6 +99,7 @@ class Agent {
   bool leave_ = false;       // end without waiting for dlrun
   bool again_ = false;
   pid_t learner_ = 0;
+  int passed_signal_ = 0;         // Start::passed_signal
   int64_t learner_since_ms_ = 0;  // of the wall clock
   int64_t request_ = 0;
   bool request_open_ = false;

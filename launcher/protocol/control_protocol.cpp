@@ -86,7 +86,7 @@ void members(Start& m, JsonMembers& each) {
       "line_prefix", m.line_prefix)("quiet", m.quiet)("gpu_look_ms", m.gpu_look_ms)("hang_ms", m.hang_ms)(
       "serves", m.serves)("bind", m.bind)("free_ports", m.free_ports)("gpus", m.gpus)("narrowed", m.narrowed)(
       "log_limit", m.log_limit)("log_look_ms", m.log_look_ms)("series", m.series)("values", m.values)(
-      "metrics", m.metrics)("use_ms", m.use_ms);
+      "metrics", m.metrics)("use_ms", m.use_ms)("passed_signal", m.passed_signal);
 }
 void members(Request& m, JsonMembers& each) {
   each("request", m.request)("kind", m.kind);

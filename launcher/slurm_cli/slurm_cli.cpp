@@ -360,6 +360,14 @@ std::chrono::seconds kill_wait_of(const std::string& config) {
   return std::max(seconds_of(config, "KillWait", std::chrono::seconds{30}), kLeast);
 }
 
+bool signals_reach_all_of(const std::string& config) {
+  return setting_of(config, "ProctrackType") == "proctrack/linuxproc";
+}
+
+bool signals_reach_all() {
+  return signals_reach_all_of(config_text());
+}
+
 std::string cluster_name_of(const std::string& config) {
   return setting_of(config, "ClusterName");
 }

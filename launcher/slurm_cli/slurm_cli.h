@@ -92,6 +92,7 @@ std::chrono::seconds slurmd_timeout();
 // KillWait: the time between SIGTERM and SIGKILL for a job that Slurm ends, which slurmd makes 5 s at least; 30 s if it
 // cannot be read.
 std::chrono::seconds kill_wait();
+bool signals_reach_all();  // the same of this cluster; false if Slurm does not say
 // ClusterName: the cluster that Slurm's commands talk to here; empty if it cannot be read.
 std::string cluster_name();
 // {22, 5, 8}
@@ -125,6 +126,9 @@ std::string setting_of(const std::string& config, std::string_view name);
 bool has_slurmdbd(const std::string& config);
 std::string cluster_name_of(const std::string& config);        // "ClusterName = c1"
 std::chrono::seconds kill_wait_of(const std::string& config);  // "KillWait = 30 sec"
+// Whether a signal for a job step reaches all processes of its tasks: so with proctrack/linuxproc alone. With
+// proctrack/cgroup and proctrack/pgid the tasks themselves get it, unless it is SIGKILL (Slurm's proctrack_cgroup.c).
+bool signals_reach_all_of(const std::string& config);
 bool can_update_after_release(const std::string& config, const Version& version);
 
 }  // namespace dl::slurm_cli

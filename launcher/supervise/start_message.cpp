@@ -43,6 +43,7 @@ Start start_message(const plan::LaunchPlan& plan, const Attempt& attempt, const 
   }
   start.gpu_look_ms = settings.gpu_look_ms;
   start.use_ms = settings.use_ms;
+  start.passed_signal = settings.passed_signal;
   start.hang_ms = plan.serves(rank) ? 0 : settings.hang_ms;  // waiting is the work of a learner that serves
   // Nobody is at the debuggers of the other learners: a breakpoint() would end those learners, and with them the run.
   // Their environment is dlrun's own, so a setting of the user's is kept.

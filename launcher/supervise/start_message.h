@@ -20,6 +20,7 @@ struct StartSettings {
   uint64_t log_limit = 0;             // bytes; as in dl.toml
   int64_t gpu_look_ms = 0;            // how often the use of GPUs is measured; 0: never
   int64_t use_ms = 0;                 // how often agents tell what their learners use; 0: never
+  int passed_signal = 0;              // that agents pass on to their learners; 0: none
   std::string lease;                  // on the checkpoint directory; empty: none
 };
 

@@ -72,12 +72,13 @@ struct RunOptions {
   std::optional<slurm_cli::JobInfo> job;  // the job as Slurm showed it a moment ago; none: dlrun asks
   // The text of plan.json for an attempt. Empty: none is written.
   std::function<std::string(const plan::LaunchPlan& plan, const plan::RunFacts& attempt)> plan_json;
-  std::optional<runs::Siblings> siblings;               // other dlruns of the job; none without Slurm
-  std::string identity, first_dir;                      // what identifies this run later; folder of the job's first run
-  int run = 1;                                          // its number within the job
-  bool beside = false;                                  // other runs of the job were active when it began
-  std::optional<OwnSignal> own_signal;                  // that the user asked for, before the time limit
-  pid_t script = 0;                                     // pid of the batch script's shell, which may get it; 0: none
+  std::optional<runs::Siblings> siblings;  // other dlruns of the job; none without Slurm
+  std::string identity, first_dir;         // what identifies this run later; folder of the job's first run
+  int run = 1;                             // its number within the job
+  bool beside = false;                     // other runs of the job were active when it began
+  std::optional<OwnSignal> own_signal;     // that the user asked for, before the time limit
+  int passed_signal = 0;  // the same, where Slurm gives it to agents alone, though it is meant for the learners; else 0
+  pid_t script = 0;       // pid of the batch script's shell, which may get it; 0: none
   NodePool::Without without;                            // called on the loop's thread
   NodePool::With with;                                  // likewise; empty: the run has no companions
   std::function<void(const plan::LaunchPlan&)> settle;  // called when such a plan is in use; may be empty

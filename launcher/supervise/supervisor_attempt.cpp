@@ -143,6 +143,7 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   settings.log_limit = site_.log_limit;
   settings.gpu_look_ms = watch_.gpu_look_ms() > 0 ? watch_.gpu_look_ms() : UseKeeper::kGpuLookMs;
   settings.use_ms = UseKeeper::kEachMs;
+  settings.passed_signal = options_.passed_signal;
   settings.lease = lease_->token();
   for (int rank = 0; rank < plan().world_size(); ++rank) {
     Start start = start_message(plan(), attempt_, dir_, rank, settings);

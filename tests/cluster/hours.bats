@@ -74,6 +74,17 @@ out() { cat "slurm-$1.out"; }
   [ "$(out "$job" | grep -E '^\[')" = $'[0] 0:one\n[0] 0:two' ]
 }
 
+# bats test_tags=versions
+@test "--signal without B: reaches a learner's own handler, once, as it would without dlrun" {
+  script handles.sh 'dlrun -- bash -c '\''trap "echo got it; exit 0" USR1; echo ready; while :; do sleep 0.1; done'\'
+  job=$(submit --nodes=2 --dl-learners=2 --signal=USR1@1 handles.sh)
+  wait_for 40 "both learners of job $job are ready" ready_twice "$job"
+  on_login scancel --signal=USR1 "$job"
+  wait_state "$job" COMPLETED 40
+  [ "$(out "$job" | grep -c 'got it')" = 2 ]
+}
+ready_twice() { [ "$(out "$1" | grep -c '\] ready$')" = 2 ]; }
+
 @test "sbatch --chdir: the job directory and relative checkpoints are both there, and dlctl finds them" {
   mkdir -m 1777 there
   script train.sh 'exec dlrun -- sh -c "echo in=\$PWD ck=\$DL_CHECKPOINT_DIR"'

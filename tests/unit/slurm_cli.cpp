@@ -131,6 +131,10 @@ TEST(SlurmCliTest, TheClusterIsNamedInItsConfiguration) {
       "dl-3");
   EXPECT_EQ(cluster_name_of("SLURM_CONF = /etc/ClusterName\n"), "");
   EXPECT_EQ(cluster_name_of(""), "");
+  EXPECT_FALSE(signals_reach_all_of("PriorityType = priority/basic\nProctrackType           = proctrack/cgroup\n"));
+  EXPECT_FALSE(signals_reach_all_of("ProctrackType           = proctrack/pgid\n"));
+  EXPECT_TRUE(signals_reach_all_of("ProctrackType           = proctrack/linuxproc\n"));
+  EXPECT_FALSE(signals_reach_all_of(""));
 }
 
 TEST(SlurmCliTest, KillWaitIsWhatSlurmConfSaysButNeverLessThanSlurmdWaits) {

@@ -23,7 +23,6 @@
 #include "launcher/record/job_lock.h"
 #include "launcher/record/run_memory.h"
 #include "launcher/runs/admit.h"
-#include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/submit/submit_command.h"
 #include "launcher/supervise/once_more.h"
 #include "launcher/supervise/supervisor.h"
@@ -223,10 +222,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
   if (plan->under_slurm) {
     options.script = dl::script_process();
     options.own_signal = dl::own_signal_of_job(options.script);
-    const auto& own = options.own_signal;
-    if (own && !own->to_script && (own->number == SIGUSR1 || own->number == SIGUSR2) &&
-        !dl::slurm_cli::signals_reach_all())
-      options.passed_signal = own->number;
+    options.passed_signal = dl::passed_signal(options.own_signal);
   }
   options.guard = link;
   options.agent_path = gathered->input.agent_path;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -29,6 +30,7 @@
 #include "launcher/metrics/log_patterns.h"
 #include "launcher/options/machine_gpus.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 
 extern char** environ;
 
@@ -298,6 +300,11 @@ std::optional<OwnSignal> own_signal_of_job(pid_t script) {
     if (const auto text = read_small_file(word, kMaxScript)) return own_signal_of_script(*text);
   }
   return std::nullopt;
+}
+
+int passed_signal(const std::optional<OwnSignal>& own) {
+  if (!own || own->to_script || (own->number != SIGUSR1 && own->number != SIGUSR2)) return 0;
+  return slurm_cli::signals_reach_all() ? 0 : own->number;
 }
 
 }  // namespace dl

@@ -329,7 +329,7 @@ see Pause job $second \(second\)\? y/n
 type y
 see job $second is told to pause
 see ^. $second +second +HALTED .* paused: saved at train step [0-9]+
-run timeout 60 sh -c 'until squeue -h -j $second -o %r | grep -q JobHeld; do sleep 0.3; done'
+run timeout 60 sh -c "until squeue -h -j $second -o %r | grep -qE 'JobHeld| held'; do sleep 0.3; done"
 type r
 see Resume job $second \(second\)\? y/n
 type y

@@ -107,4 +107,8 @@ std::string number_text(std::optional<double> value) {
   return size >= 1000 ? fmt::format("{:.0f}", *value) : fmt::format("{:.3g}", *value);
 }
 
+std::string cpus_text(std::optional<double> cpus) {
+  return cpus && std::fabs(*cpus) < 100 ? fmt::format("{:.2f}", *cpus) : number_text(cpus);
+}
+
 }  // namespace dl::top

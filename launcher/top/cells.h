@@ -29,5 +29,7 @@ std::string harmless(std::string_view line, size_t most);
 std::string time_text(std::optional<int64_t> ms);
 // "0.033", "2.35", "23.5", "1234", "5.3e+07"; "-" for none.
 std::string number_text(std::optional<double> value);
+// CPUs that are busy: "0.00", "3.25", "120"; "-" for none. Nobody cares for thousandths.
+std::string cpus_text(std::optional<double> cpus);
 
 }  // namespace dl::top

@@ -100,7 +100,7 @@ class JobText {
 
   void use(const Row& row) {
     std::string text = "GPU " + (row.gpu_use ? fmt::format("{:.0f}%", *row.gpu_use) : std::string("not measured"));
-    text += row.cpus_used ? ", " + number_text(row.cpus_used) + " CPUs busy" : ", CPU not measured";
+    text += row.cpus_used ? ", " + cpus_text(row.cpus_used) + " CPUs busy" : ", CPU not measured";
     if (row.idle_gpus > 0)
       text += fmt::format("; {} GPU{} not used for long", row.idle_gpus, row.idle_gpus == 1 ? "" : "s");
     fact("use", text);

@@ -240,7 +240,7 @@ std::string cell_of(const Row& row, Column column, int64_t now_ms) {
     case Column::kGpu:
       return gpu_text(row);
     case Column::kCpu:
-      return number_text(row.cpus_used);
+      return cpus_text(row.cpus_used);
     case Column::kSave:
       return save_text(row, now_ms);
     case Column::kWhy:

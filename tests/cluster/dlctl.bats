@@ -337,7 +337,8 @@ see job $second may start again
 see ^. $second +second +PROCESSING
 type \r
 see ^train step +[0-9]+, saved at [0-9]+
-see attempt 2 starts at train step [0-9]+ with
+see attempt 2 (began with|starts at) train step [0-9]+
+type \\033[F
 see PROCESSING +attempt 1 .* all learners run|last lines of
 type q
 size 40x10

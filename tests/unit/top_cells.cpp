@@ -68,6 +68,10 @@ TEST(TopCellsTest, TimesAndNumbersAreShort) {
   EXPECT_EQ(time_text(3 * 3'600'000 + 5 * 60'000), "3h05m");
   EXPECT_EQ(time_text(4 * 86'400'000LL + 2 * 3'600'000), "4d02h");
   EXPECT_EQ(number_text(std::nullopt), "-");
+  EXPECT_EQ(cpus_text(std::nullopt), "-");
+  EXPECT_EQ(cpus_text(0.000995), "0.00");
+  EXPECT_EQ(cpus_text(3.254), "3.25");
+  EXPECT_EQ(cpus_text(1234.5), number_text(1234.5));
   EXPECT_EQ(number_text(0.0), "0");
   EXPECT_EQ(number_text(0.0331), "0.0331");
   EXPECT_EQ(number_text(2.3456), "2.35");

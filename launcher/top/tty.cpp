@@ -140,7 +140,7 @@ Wake Tty::wait(const std::vector<int>& fds, int timeout_ms) {
   char buffer[1024];
   const ssize_t signals = ::read(g_pipe[0], buffer, sizeof buffer);
   for (ssize_t i = 0; i < signals; ++i) {
-    const int signal = buffer[i];
+    const int signal = static_cast<unsigned char>(buffer[i]);
     if (signal == SIGWINCH) {
       wake.resized = true;
     } else if (signal == SIGTSTP) {

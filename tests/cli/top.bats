@@ -128,7 +128,7 @@ see Stopped
 type fg\r
 see ^> a
 type q
-see ^ready > $
+see ^ready > *$
 type exit 7\r
 ends 7
 STEPS

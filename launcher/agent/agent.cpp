@@ -21,9 +21,11 @@
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
+#include "common/contract/progress_page.h"
 #include "common/contract/rank_list.h"
 #include "common/contract/request_values.h"
 #include "common/process/descendants.h"
+#include "common/process/signal_sets.h"
 #include "launcher/agent/error_file.h"
 #include "launcher/agent/learner.h"
 #include "launcher/agent/network_interface.h"
@@ -183,12 +185,21 @@ void Agent::handle_signals() {
       continue;
     }
     terminated_ = terminated_ || signal == SIGTERM;
-    // Slurm gave it to the task alone, which is this agent; without dlrun the learner would have been the task.
-    if (signal == passed_signal_ && learner_ > 0 && !done_) ::kill(learner_, signal);
+    if (signal == passed_signal_ && !done_) pass_on(signal);
     if (signal != SIGCONT && !done_) {
       channel_.send(protocol::Notice{signal});
     }
   }
+}
+
+// Slurm gave the signal to the task alone, which is this agent; without dlrun the learner would have been the task. One
+// without a handler would be ended by it, before it can save. One that uses the checkpoint library saves when dlrun
+// says so, and its handler may be the library's, or put the job back before the save.
+void Agent::pass_on(int signal) {
+  if (learner_ <= 0) return;
+  if (!progress_.path().empty() && progress_.read().state != ProgressPage::kNotAttached) return;
+  const auto sets = signal_sets_of(learner_);
+  if (sets && SignalSets::has(sets->caught, signal)) ::kill(learner_, signal);
 }
 
 void Agent::reap() {

@@ -50,6 +50,7 @@ class Agent {
   void read_output();
   void feed(std::string_view output);
   std::string take_rest();
+  void pass_on(int signal);
   void reap();
   void learner_ended(int wait_status, int64_t cpu_ms);
   void report_progress(bool force);

@@ -1,32 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/time_limit_watch.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
-#include "common/base/atomic_file.h"
 #include "common/base/awake_clock.h"
+#include "common/process/signal_sets.h"
 
 namespace dl::supervise {
 namespace {
 
-// Whether a process survives a signal, because it catches or ignores it. If its status cannot be read, it is assumed
-// to.
-bool catches(pid_t process, int signal) {
-  const auto text = read_small_file(fmt::format("/proc/{}/status", process), 16384);
-  if (!text) return true;
-  for (const char* name : {"SigCgt:", "SigIgn:"}) {
-    const size_t at = text->find(name);
-    if (at == std::string::npos) return true;
-    const uint64_t mask = std::strtoull(text->c_str() + at + std::strlen(name), nullptr, 16);
-    if ((mask >> (signal - 1) & 1U) != 0) return true;
-  }
-  return !ends_a_process(signal);
+// Whether a process survives a signal, because it catches or ignores it. If the kernel does not say, it is assumed to.
+bool survives(pid_t process, int signal) {
+  const auto sets = signal_sets_of(process);
+  return !sets || SignalSets::has(sets->caught | sets->ignored, signal) || !ends_a_process(signal);
 }
 
 }  // namespace
@@ -48,7 +37,7 @@ void TimeLimitWatch::look_at_own_signal() {
   Use use = Use::kNone;
   if (own_signal_->to_script) {
     // If the script has become dlrun (exec), its guard passes the signal on to dlrun, and nothing else gets it.
-    if (script_ != ::getppid()) use = catches(script_, own_signal_->number) ? Use::kSavesBefore : Use::kStopsBefore;
+    if (script_ != ::getppid()) use = survives(script_, own_signal_->number) ? Use::kSavesBefore : Use::kStopsBefore;
   } else if (own_signal_->number != SIGUSR2 && ends_a_process(own_signal_->number) && attempt_.any_attached()) {
     use = Use::kStopsBefore;
   }

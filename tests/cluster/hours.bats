@@ -83,6 +83,23 @@ out() { cat "slurm-$1.out"; }
   wait_state "$job" COMPLETED 40
   [ "$(out "$job" | grep -c 'got it')" = 2 ]
 }
+# bats test_tags=versions
+@test "--signal without B: ends no learner that has no handler, and none that can still save" {
+  local learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+  script sleeps.sh 'dlrun -- sh -c "echo ready; sleep 4; echo slept"'
+  script saves.sh "dlrun -- $learner 150 50"
+  sleeps=$(submit --dl-learners=1 --signal=USR1@1 sleeps.sh)
+  saves=$(submit --dl-learners=1 --dl-checkpoint=ck --signal=USR1@1 saves.sh)
+  wait_file "slurm-$sleeps.out" ready 40
+  wait_step "$saves" 1 40
+  on_login scancel --signal=USR1 "$sleeps" "$saves"
+  wait_state "$sleeps" COMPLETED 40
+  assert_contains "$(out "$sleeps")" '^slept$'
+  wait_state "$saves" COMPLETED 60
+  assert_contains "$(out "$saves")" 'done: 150 counted, none lost'
+  for job in "$sleeps" "$saves"; do run ! grep -E 'SIGUSR1|signal 10' "slurm-$job.out"; done
+}
 ready_twice() { [ "$(out "$1" | grep -c '\] ready$')" = 2 ]; }
 
 @test "sbatch --chdir: the job directory and relative checkpoints are both there, and dlctl finds them" {

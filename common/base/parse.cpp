@@ -59,6 +59,20 @@ Result<int64_t> parse_int(std::string_view text, int64_t min, int64_t max) {
   return Error{Errc::kInvalid, fmt::format("'{}' is not a whole number from {} to {}", printable(text), min, max)};
 }
 
+Result<std::vector<std::pair<int64_t, int64_t>>> parse_ranges(std::string_view text, int64_t most) {
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (const std::string& part : split(text, ',')) {
+    const size_t dash = part.find('-');
+    DL_TRY_ASSIGN(const int64_t first, parse_int(part.substr(0, dash), 0, most));
+    int64_t last = first;
+    if (dash != std::string::npos) {
+      DL_TRY_ASSIGN(last, parse_int(part.substr(dash + 1), first, most));
+    }
+    ranges.emplace_back(first, last);
+  }
+  return ranges;
+}
+
 Result<std::chrono::seconds> parse_duration(std::string_view text) {
   if (text.find(':') != std::string_view::npos) return parse_colon_form(text);
   if (all_digits(text)) {

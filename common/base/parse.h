@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
@@ -30,6 +31,9 @@ std::string format_bytes(uint64_t bytes);
 
 // Splits at `separator`; an empty text gives an empty list; empty fields are kept.
 std::vector<std::string> split(std::string_view text, char separator);
+// "0-3,8" as {0, 3} and {8, 8}: the first and the last number of each part, in the order of the text; nothing for an
+// empty one. kInvalid: not such a list, or a number above `most`.
+Result<std::vector<std::pair<int64_t, int64_t>>> parse_ranges(std::string_view text, int64_t most);
 // The opposite of split(). (fmt::join is not used: its header differs between versions of fmt.)
 std::string join(const std::vector<std::string>& texts, std::string_view separator);
 std::string_view trim(std::string_view text);

@@ -18,13 +18,8 @@ std::string format_rank_list(const std::vector<int>& ranks) {
 }
 
 Result<int> rank_at(const std::string& list, int64_t place) {
-  for (const std::string& part : split(list, ',')) {
-    const size_t dash = part.find('-');
-    DL_TRY_ASSIGN(const int64_t first, parse_int(part.substr(0, dash), 0, kMaxLearners - 1));
-    int64_t last = first;
-    if (dash != std::string::npos) {
-      DL_TRY_ASSIGN(last, parse_int(part.substr(dash + 1), first, kMaxLearners - 1));
-    }
+  DL_TRY_ASSIGN(const auto ranges, parse_ranges(list, kMaxLearners - 1));
+  for (const auto& [first, last] : ranges) {
     if (place <= last - first) return static_cast<int>(first + place);
     place -= last - first + 1;
   }

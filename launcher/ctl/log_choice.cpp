@@ -31,15 +31,10 @@ Result<Ranks> Ranks::parse(const std::string& text) {
   const Error bad{Errc::kInvalid,
                   fmt::format("'{}' is not a list of ranks; allowed: ranks from 0 to {} and ranges, such as 3 or 0-3,8",
                               printable(text), kMostRank)};
+  const auto ranges = parse_ranges(text, kMostRank);
+  if (!ranges || ranges->empty()) return bad;
   Ranks ranks;
-  for (const std::string& part : split(text, ',')) {
-    const size_t dash = part.find('-');
-    const auto first = parse_int(part.substr(0, dash), 0, kMostRank);
-    const auto last = dash == std::string::npos ? first : parse_int(part.substr(dash + 1), 0, kMostRank);
-    if (!first || !last || *first > *last) return bad;
-    ranks.ranges_.emplace_back(static_cast<int>(*first), static_cast<int>(*last));
-  }
-  if (ranks.ranges_.empty()) return bad;
+  for (const auto& [first, last] : *ranges) ranks.ranges_.emplace_back(static_cast<int>(first), static_cast<int>(last));
   return ranks;
 }
 

@@ -54,6 +54,15 @@ TEST(Integers, outside_the_range_or_not_digits_are_refused) {
     EXPECT_FALSE(parse_int(bad, 0, 7)) << bad;
 }
 
+TEST(Ranges, are_numbers_and_pairs_of_them_in_order) {
+  using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(*parse_ranges("3", 9), (Ranges{{3, 3}}));
+  EXPECT_EQ(*parse_ranges("7,0-2,2-2", 9), (Ranges{{7, 7}, {0, 2}, {2, 2}}));
+  EXPECT_EQ(*parse_ranges("", 9), Ranges{});
+  for (const char* bad : {"10", "0-10", "2-1", "-", "1-", "-1", "1,", ",", "a", "1-2-3", "99999999999999999999"})
+    EXPECT_FALSE(parse_ranges(bad, 9)) << bad;
+}
+
 TEST(Sizes, are_binary) {
   EXPECT_EQ(*parse_bytes("4KiB"), 4096U);
   EXPECT_EQ(*parse_bytes("2G"), 2ULL << 30);

@@ -20,16 +20,13 @@ std::optional<int64_t> read_time(const std::string& text) {
   return seconds ? *seconds : slurm_cli::parse_slurm_time(text);
 }
 
-// How many numbers a list such as "0-3,8" names; what cannot be read counts as none.
+// How many numbers a list such as "0-3,8" names; 0 if it cannot be read.
 int count_numbers(const std::string& list) {
-  int count = 0;
-  for (const std::string& part : split(list, ',')) {
-    const size_t dash = part.find('-');
-    const auto first = parse_int(part.substr(0, dash), 0, kMaxTasks);
-    const auto last = dash == std::string::npos ? first : parse_int(part.substr(dash + 1), 0, kMaxTasks);
-    if (first && last && *last >= *first) count += static_cast<int>(*last - *first + 1);
-  }
-  return count;
+  const auto ranges = parse_ranges(list, kMaxTasks);
+  int64_t count = 0;
+  if (ranges)
+    for (const auto& [first, last] : *ranges) count += last - first + 1;
+  return static_cast<int>(count);
 }
 
 }  // namespace

@@ -347,11 +347,16 @@ struct Family {
   size_t count;
   bool (*applies)(const JobContext&);  // nullptr: always
   FamilyNeeds needs;
+  bool alone = false;  // also for a learner that is told no rank: no program finds one in these variables
 };
 template <size_t N>
 constexpr Family family(const char* name, const Variable (&variables)[N], bool (*applies)(const JobContext&) = nullptr,
                         FamilyNeeds needs = {}) {
   return Family{name, variables, N, applies, needs};
+}
+constexpr Family also_alone(Family family) {
+  family.alone = true;
+  return family;
 }
 bool outside_slurm(const JobContext& c) {
   return !under_slurm(c);
@@ -362,15 +367,15 @@ bool peers_known(const JobContext& c) {
 }
 const Family kFamilies[] = {
     family("dl", kDl),
-    family("ffdl", kFfdl),
+    also_alone(family("ffdl", kFfdl)),
     family("horovod", kHorovod, nullptr, {0, false, false, true}),
     family("jax", kJax),
     family("jax_ids", kJaxIds, outside_slurm),
     family("mpi", kMpi),
     family("nccl", kNccl, peers_known, {1, true}),
-    family("network", kNetwork),
+    also_alone(family("network", kNetwork)),
     family("peers", kPeers, peers_known, {1, true}),
-    family("slurm", kSlurm, under_slurm),
+    also_alone(family("slurm", kSlurm, under_slurm)),
     family("tensorflow", kTensorflow, peers_known, {1, true, true}),
     family("threads", kThreads),
     family("torch", kTorch),
@@ -464,6 +469,15 @@ FamilyNeeds family_needs(const std::vector<std::string>& families) {
     needs.first_decides = needs.first_decides || family->needs.first_decides;
   }
   return needs;
+}
+
+std::vector<std::string> families_alone(const std::vector<std::string>& families) {
+  std::vector<std::string> alone;
+  for (const std::string& name : families) {
+    const Family* family = find_family(name);
+    if (family != nullptr && family->alone) alone.push_back(name);
+  }
+  return alone;
 }
 
 }  // namespace dl

@@ -131,5 +131,7 @@ struct FamilyNeeds {
   bool http_store = false;  // LearnerContext::http_store_addr; without it these learners must not start
 };
 FamilyNeeds family_needs(const std::vector<std::string>& families);
+// Those of these families that a learner gets which is told no rank (dlrun --alone), in their order.
+std::vector<std::string> families_alone(const std::vector<std::string>& families);
 
 }  // namespace dl

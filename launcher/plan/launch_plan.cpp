@@ -159,11 +159,6 @@ void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool 
   }
 }
 
-// Whether a family tells a learner its rank in a way in which no program finds it that is started by hand.
-bool tells_rank(const std::string& family) {
-  return family != "slurm" && family != "network" && family != "ffdl";
-}
-
 bool has_torch(const LaunchPlan& plan) {
   return std::find(plan.families.begin(), plan.families.end(), "torch") != plan.families.end();
 }
@@ -250,8 +245,7 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->slurm_restart_count = allocation.restart_count;
   plan->framework = choice.entry->name;
   plan->version = choice.version_text;
-  for (const std::string& family : choice.entry->families)
-    if (!input.request.alone || !tells_rank(family)) plan->families.push_back(family);
+  plan->families = input.request.alone ? families_alone(choice.entry->families) : choice.entry->families;
   const FamilyNeeds needs = family_needs(plan->families);
   plan->ports = std::max(choice.entry->ports, needs.ports);
   plan->hold_ports = choice.entry->hold_ports;

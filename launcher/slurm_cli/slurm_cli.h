@@ -92,7 +92,7 @@ std::chrono::seconds slurmd_timeout();
 // KillWait: the time between SIGTERM and SIGKILL for a job that Slurm ends, which slurmd makes 5 s at least; 30 s if it
 // cannot be read.
 std::chrono::seconds kill_wait();
-bool signals_reach_all();  // the same of this cluster; false if Slurm does not say
+bool signals_reach_all();  // signals_reach_all_of() this cluster's configuration; false if it cannot be read
 // ClusterName: the cluster that Slurm's commands talk to here; empty if it cannot be read.
 std::string cluster_name();
 // {22, 5, 8}

@@ -12,7 +12,7 @@ namespace {
 // Of the borrowers of one type.
 constexpr size_t kFewBorrowers = 512;
 constexpr size_t kFirstLook = 16;
-// Ranking thousands of borrowers takes as long as some twenty searches among the first hundreds of them.
+// Ranking looks at all borrowers, so it has to serve many searches.
 constexpr int kSearchesBeforeAnew = 32;
 
 }  // namespace

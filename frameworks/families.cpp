@@ -341,14 +341,6 @@ const Variable kFfdl[] = {
 };
 
 // ---- THE table. To add a family, add a list above and a row here.
-struct Family {
-  const char* name;
-  const Variable* variables;
-  size_t count;
-  bool (*applies)(const JobContext&);  // nullptr: always
-  FamilyNeeds needs;
-  bool alone = false;  // also for a learner that is told no rank: no program finds one in these variables
-};
 template <size_t N>
 constexpr Family family(const char* name, const Variable (&variables)[N], bool (*applies)(const JobContext&) = nullptr,
                         FamilyNeeds needs = {}) {
@@ -381,14 +373,14 @@ const Family kFamilies[] = {
     family("torch", kTorch),
 };
 
+}  // namespace
+
 const Family* find_family(const std::string& name) {
   for (const Family& row : kFamilies) {
     if (name == row.name) return &row;
   }
   return nullptr;
 }
-
-}  // namespace
 
 void add_variable(const Variable& variable, const LearnerContext& context, Environment* env) {
   auto found = env->find(variable.name);
@@ -456,28 +448,6 @@ std::vector<std::string> family_names() {
   std::vector<std::string> names;
   for (const Family& row : kFamilies) names.emplace_back(row.name);
   return names;
-}
-
-FamilyNeeds family_needs(const std::vector<std::string>& families) {
-  FamilyNeeds needs;
-  for (const std::string& name : families) {
-    const Family* family = find_family(name);
-    if (family == nullptr) continue;
-    needs.ports = std::max(needs.ports, family->needs.ports);
-    needs.peers = needs.peers || family->needs.peers;
-    needs.http_store = needs.http_store || family->needs.http_store;
-    needs.first_decides = needs.first_decides || family->needs.first_decides;
-  }
-  return needs;
-}
-
-std::vector<std::string> families_alone(const std::vector<std::string>& families) {
-  std::vector<std::string> alone;
-  for (const std::string& name : families) {
-    const Family* family = find_family(name);
-    if (family != nullptr && family->alone) alone.push_back(name);
-  }
-  return alone;
 }
 
 }  // namespace dl

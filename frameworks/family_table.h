@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For families.cpp (the tables) and job_environment.cpp (all learners of a job at once); no other file may include it.
+// For families.cpp (the tables), family_needs.cpp and job_environment.cpp (all learners of a job at once); no other
+// file may include it.
 #pragma once
 
 #include <string>
@@ -43,6 +44,18 @@ struct Variable {
   OfLearner of_learner = nullptr;
   const char* unless;  // name of another variable: if the user has set that one, this one is left alone; or nullptr
 };
+
+// A row of the table: some variables, and what goes with them.
+struct Family {
+  const char* name;
+  const Variable* variables;
+  size_t count;
+  bool (*applies)(const JobContext&);  // nullptr: always
+  FamilyNeeds needs;
+  bool alone = false;  // also for a learner that is told no rank: no program finds one in these variables
+};
+// nullptr: there is no family of this name.
+const Family* find_family(const std::string& name);
 
 void add_variable(const Variable& variable, const LearnerContext& context, Environment* env);
 

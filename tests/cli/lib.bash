@@ -21,6 +21,17 @@ dlrun_setup() {
   dlrun=$top_builddir/launcher/dlrun learner=$top_builddir/tests/lib/toy_learner
 }
 
+# nvml_double_build: in setup_file, the double of NVIDIA's management library (tests/lib/nvml_double.c). nvml_double_setup: in setup, each
+# test sees its GPUs, which are used as the file ./uses says.
+nvml_double_build() {
+  mkdir -p "$BATS_FILE_TMPDIR/lib"
+  cc -shared -fPIC -o "$BATS_FILE_TMPDIR/lib/libnvidia-ml.so.1" "$top_srcdir/tests/lib/nvml_double.c" || skip "no C compiler"
+}
+nvml_double_setup() {
+  export LD_LIBRARY_PATH=$BATS_FILE_TMPDIR/lib NVML_DOUBLE=$PWD/uses
+  unset CUDA_VISIBLE_DEVICES
+}
+
 # contains TEXT PATTERN
 contains() { grep -qE -- "$2" <<<"$1" || { printf 'expected: %s\nin: %s\n' "$2" "$1" >&2; return 1; }; }
 

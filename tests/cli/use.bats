@@ -5,15 +5,11 @@
 bats_require_minimum_version 1.5.0
 # shellcheck source=tests/cli/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
-setup_file() {
-  mkdir -p "$BATS_FILE_TMPDIR/lib"
-  cc -shared -fPIC -o "$BATS_FILE_TMPDIR/lib/libnvidia-ml.so.1" "$top_srcdir/tests/lib/nvml_double.c" || skip "no C compiler"
-}
+setup_file() { nvml_double_build; }
 setup() {
   dlrun_setup
   printf '[idle]\nafter = "20s"\n' >>dl.toml
-  export LD_LIBRARY_PATH=$BATS_FILE_TMPDIR/lib NVML_DOUBLE=$PWD/uses
-  unset CUDA_VISIBLE_DEVICES
+  nvml_double_setup
   dlctl=$top_builddir/launcher/ctl/dlctl
 }
 # told PATTERN: until `dlctl status` of the job says so of its use, 60 s at most.

@@ -55,11 +55,11 @@ void reap_all() {
 
 }  // namespace
 
-std::vector<pid_t> descendants_of(pid_t root) {
+std::vector<pid_t> descendants_of(pid_t root, bool ended) {
   std::unordered_multimap<pid_t, pid_t> children;
   for (pid_t pid : all_pids()) {
     ProcessRow row;
-    if (read_row(pid, &row) && row.state != 'Z' && row.state != 'X') children.emplace(row.parent, pid);
+    if (read_row(pid, &row) && (ended || row.state != 'Z') && row.state != 'X') children.emplace(row.parent, pid);
   }
   std::vector<pid_t> found;
   std::vector<pid_t> open{root};

@@ -11,8 +11,9 @@
 
 namespace dl {
 
-// All processes below `root` (not itself), from /proc.
-std::vector<pid_t> descendants_of(pid_t root);
+// All processes below `root` (not itself), from /proc. ended: also those that have ended and for which nobody has
+// waited.
+std::vector<pid_t> descendants_of(pid_t root, bool ended = false);
 
 // Kills all descendants of the calling process with SIGKILL and reaps them, until none is left or `limit` has passed (a
 // process in an uninterruptible wait cannot be killed). spared: children to leave alone, which must have no

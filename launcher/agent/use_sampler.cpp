@@ -32,8 +32,8 @@ void add(int64_t value, int64_t* sum) {
   if (value >= 0) *sum = std::max<int64_t>(0, *sum) + value;
 }
 
-// How much a sum has grown. It falls where a process has ended for which nobody waited: what it had used was told
-// before.
+// How much a sum has grown. It falls where a process has ended whose use no other process tells, since its parent
+// ignores its end or is this process: what it had used was told before.
 int64_t growth(int64_t sum, int64_t* last) {
   if (sum < 0) return kUnmeasured;
   const int64_t grown = std::max<int64_t>(0, sum - *last);
@@ -59,7 +59,8 @@ void UseSampler::start(int64_t look_ms, int speaks_for, int64_t now_ms) {
 std::optional<protocol::Use> UseSampler::look(const std::vector<pid_t>& helpers, int64_t now_ms) {
   if (look_ms_ <= 0 || now_ms < due_ms_) return std::nullopt;
   const int64_t began_us = own_cpu_us();
-  std::vector<pid_t> pids = descendants_of(::getpid());
+  // A zombie's use is told by itself until its parent has waited for it, and by its parent from then on.
+  std::vector<pid_t> pids = descendants_of(::getpid(), /*ended=*/true);
   const auto is_helper = [&](pid_t pid) { return std::find(helpers.begin(), helpers.end(), pid) != helpers.end(); };
   pids.erase(std::remove_if(pids.begin(), pids.end(), is_helper), pids.end());
   int64_t ticks = kUnmeasured;
@@ -79,8 +80,8 @@ std::optional<protocol::Use> UseSampler::look(const std::vector<pid_t>& helpers,
   use.written = growth(storage.written, &written_);
   add_memory(pids, &use);
   looked_ms_ = now_ms;
-  took_us_ = own_cpu_us() - began_us;
-  due_ms_ = now_ms + (waited_ms_ = next_wait_ms(waited_ms_, look_ms_, took_us_));
+  const int64_t took_us = own_cpu_us() - began_us;
+  due_ms_ = now_ms + (waited_ms_ = next_wait_ms(waited_ms_, look_ms_, took_us));
   return use;
 }
 

@@ -21,14 +21,14 @@ class UseSampler {
   void start(int64_t look_ms, int speaks_for, int64_t now_ms);
   // What was used since the last look, if a look is due. helpers: children of this process that are not the learner's.
   std::optional<protocol::Use> look(const std::vector<pid_t>& helpers, int64_t now_ms);
-  // The learner has ended: what it used since the last look. cpu_ms: of the learner and all its children, from its
-  // start to its end; less than 0: unknown.
+  // The learner has ended: its CPU time since the last look; memory and storage cannot be told any more. cpu_ms: of the
+  // learner and all its children, from its start to its end; less than 0: unknown.
   std::optional<protocol::Use> last(int64_t cpu_ms, int64_t now_ms);
 
  private:
   void add_memory(const std::vector<pid_t>& pids, protocol::Use* use) const;
 
-  int64_t look_ms_ = 0, waited_ms_ = 0, took_us_ = 0;
+  int64_t look_ms_ = 0, waited_ms_ = 0;
   int64_t looked_ms_ = 0, due_ms_ = 0;
   int speaks_for_ = 0;
   std::string group_;                 // the step's memory.stat; empty: none

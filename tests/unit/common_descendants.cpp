@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <thread>
@@ -40,6 +41,21 @@ TEST(DescendantsTest, DetachedProcessesAreFoundKilledAndReaped) {
   EXPECT_GE(kill_descendants(std::chrono::seconds(5)), 3);
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(DescendantsTest, OneThatHasEndedIsFoundIfAskedForUntilItIsWaitedFor) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(0);
+  const auto is_found = [pid](bool ended) {
+    const std::vector<pid_t> found = descendants_of(::getpid(), ended);
+    return std::count(found.begin(), found.end(), pid) == 1;
+  };
+  siginfo_t info = {};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(is_found(false));
+  EXPECT_TRUE(is_found(true));
+  ASSERT_EQ(::waitpid(pid, nullptr, 0), pid);
+  EXPECT_FALSE(is_found(true));
 }
 
 TEST(DescendantsTest, OrphansAreFoundToo) {

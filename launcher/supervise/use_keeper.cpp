@@ -12,9 +12,9 @@
 namespace dl::supervise {
 namespace {
 
-constexpr size_t kMostBytes = 4 << 20;  // of a series: about two weeks of points
+constexpr size_t kMostBytes = 4 << 20;  // of a series: two days of points with GPUs, then half of them are dropped
 
-std::optional<double> megabytes(const std::string& text) {
+std::optional<double> bytes_of_mib(const std::string& text) {
   const auto number = parse_int(text, 1, int64_t{1} << 40);
   return number ? std::optional(static_cast<double>(*number) * (1 << 20)) : std::nullopt;
 }
@@ -24,10 +24,11 @@ std::optional<double> megabytes(const std::string& text) {
 std::optional<double> memory_asked(const plan::LaunchPlan& plan, const std::function<std::string(const char*)>& value) {
   if (!plan.under_slurm) return std::nullopt;
   const auto learners = static_cast<double>(plan.world_size());
-  if (const auto each = megabytes(value("SLURM_MEM_PER_NODE"))) return *each * static_cast<double>(plan.nodes.size());
-  if (const auto each = megabytes(value("SLURM_MEM_PER_GPU")); each && plan.gpus_per_learner > 0)
+  if (const auto each = bytes_of_mib(value("SLURM_MEM_PER_NODE")))
+    return *each * static_cast<double>(plan.nodes.size());
+  if (const auto each = bytes_of_mib(value("SLURM_MEM_PER_GPU")); each && plan.gpus_per_learner > 0)
     return *each * plan.gpus_per_learner * learners;
-  if (const auto each = megabytes(value("SLURM_MEM_PER_CPU")); each && plan.cpus_per_learner > 0)
+  if (const auto each = bytes_of_mib(value("SLURM_MEM_PER_CPU")); each && plan.cpus_per_learner > 0)
     return *each * plan.cpus_per_learner * learners;
   return std::nullopt;
 }
@@ -46,7 +47,7 @@ void UseKeeper::begin_attempt(const plan::LaunchPlan& plan, std::string path, in
   writer_ = std::make_shared<metrics::SeriesWriter>();
   calls_.post(
       [writer = writer_, path = std::move(path)] {
-        ignore(writer->open(path, kMostBytes), "the first points then make the file");
+        ignore(writer->open(path, kMostBytes), "what cannot be opened is made anew with the first points");
       },
       [] {});
 }
@@ -57,10 +58,10 @@ void UseKeeper::progressed(int rank, const protocol::Progress& progress, int64_t
 }
 
 void UseKeeper::look(int64_t now_ms, int64_t now_unix_ms) {
-  if (now_ms - written_ms_ < kEachMs || !use_.any() || !writer_) return;
-  written_ms_ = now_ms;
+  if (now_ms - written_ms_ < kEachMs) return;
   auto points = use_.now(now_ms);
   if (points.empty()) return;
+  written_ms_ = now_ms;
   calls_.post(
       [writer = writer_, points = std::move(points), now_unix_ms, step = step_] {
         for (const auto& [name, value] : points) writer->add(metrics::kUse, name, {now_unix_ms, step, value});

@@ -2,6 +2,7 @@
 #include "launcher/use/job_use.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dl::use {
 namespace {
@@ -68,6 +69,7 @@ void JobUse::ended(int rank, int64_t now_ms) {
   learner.ended = true;
   // It uses none any more. That of other learners, of which its agent has told as well, is not known any more.
   learner.memory = 0;
+  if (learner.gpu.memory > 0) learner.gpu.memory = 0;
   if (learner.memory_of > 1) learner.memory_of = 0;
   choose_phase(now_ms);
 }
@@ -89,7 +91,6 @@ void JobUse::add(int rank, const protocol::Use& report, int64_t now_ms) {
   Learner& learner = learners_[static_cast<size_t>(rank)];
   learner.use = report;
   learner.use_ms = now_ms;
-  any_ = true;
   const auto over_s = static_cast<double>(report.over_ms) / 1000;
   const double cpu_s = static_cast<double>(report.cpu_ms) / 1000;
   if (report.cpu_ms >= 0 && cpu_s <= kMostCpus * over_s) {
@@ -122,7 +123,6 @@ void JobUse::add(int rank, const protocol::GpuUse& report, int64_t now_ms) {
   Learner& learner = learners_[static_cast<size_t>(rank)];
   learner.gpu = report;
   learner.gpu_ms = now_ms;
-  any_ = true;
   const PerPhase shares = clock_.shares(now_ms - report.over_ms, now_ms);
   for (size_t i = 0; i < kPhases; ++i) {
     gpu_busy_[i] += busy_s * shares[i];
@@ -139,7 +139,7 @@ void JobUse::add(int rank, const protocol::GpuUse& report, int64_t now_ms) {
     memory += static_cast<double>(one.gpu.memory);
     all_tell = all_tell && one.gpu.memory >= 0;
   }
-  gpus_measured_ = std::max(gpus_measured_, measured);
+  gpus_measured_ = measured;
   if (all_tell) keep_most(memory, &gpu_memory_);
 }
 

@@ -26,17 +26,20 @@ struct Given {
 
 class JobUse {
  public:
+  // A new attempt: what its learners tell is added to what earlier ones told.
   void begin_attempt(const Given& given, int64_t now_ms);
+  // All its learners run: the phase is no longer waiting.
   void all_run(int64_t now_ms);
   // A learner has announced its train step, or holds its training up for a save, or goes on.
   void progressed(int rank, bool announced, bool saving, int64_t now_ms);
+  // This learner uses nothing any more.
   void ended(int rank, int64_t now_ms);
+  // Until the next attempt the run waits.
   void end_attempt(int64_t now_ms);
-  // Reports of agents; what cannot be is ignored. unix_ms is not needed here: points get their time from the caller.
+  // Reports of agents, which came at now_ms; what cannot be is ignored, and so is a rank that is none.
   void add(int rank, const protocol::Use& report, int64_t now_ms);
   void add(int rank, const protocol::GpuUse& report, int64_t now_ms);
 
-  bool any() const { return any_; }  // a report has come
   Facts facts(int64_t now_ms) const;
 
   // What is used now, by the newest reports: name and value of those of which all learners that run have told.
@@ -58,14 +61,14 @@ class JobUse {
   Given given_;
   std::vector<Learner> learners_;
   size_t announced_ = 0, saving_ = 0;
-  bool all_run_ = false, ever_announced_ = false, any_ = false;
+  bool all_run_ = false, ever_announced_ = false;
   PhaseClock clock_;
 
   // Of all attempts: sums over time, and the time over which they were measured.
   PerPhase gpu_busy_{}, gpu_time_{}, cpu_time_{}, cpu_over_{};
   std::optional<double> joules_, gpu_memory_, cpu_s_, memory_, most_cpus_, read_, written_;
   bool joules_lost_ = false;
-  int gpus_measured_ = 0;
+  int gpus_measured_ = 0;  // in the newest attempt in which any were
 };
 
 }  // namespace dl::use

@@ -159,6 +159,35 @@ TEST(JobUse, AttemptsAreAddedUp) {
   EXPECT_DOUBLE_EQ(facts.seconds[at(Phase::kTraining)], 20);
 }
 
+TEST(JobUse, MemoryOfGpusIsThatOfLearnersThatRun) {
+  JobUse job;
+  job.begin_attempt(given(2, 1), 0);
+  job.all_run(0);
+  const auto add = [&job](int rank, int64_t memory, int64_t now_ms) {
+    GpuUse gpu = gpu_use(1000, 1, 500);
+    gpu.memory = memory;
+    job.add(rank, gpu, now_ms);
+  };
+  add(0, 100 * kMiB, 1000);
+  add(1, 10 * kMiB, 1000);
+  job.ended(0, 1500);
+  add(1, 60 * kMiB, 2000);
+  EXPECT_DOUBLE_EQ(*job.facts(2000).gpu_memory, 110.0 * kMiB) << "what has ended uses none";
+}
+
+TEST(JobUse, GpusThatAreMeasuredAreThoseOfTheNewestAttemptInWhichAnyWas) {
+  JobUse job;
+  job.begin_attempt(given(2, 2), 0);
+  job.all_run(0);
+  for (const int rank : {0, 1}) job.add(rank, gpu_use(1000, 2, 1000), 1000);
+  EXPECT_EQ(job.facts(1000).gpus_measured, 4);
+  job.begin_attempt(given(2, 2), 2000);
+  job.all_run(2000);
+  EXPECT_EQ(job.facts(2000).gpus_measured, 4) << "it may end before it has told anything";
+  job.add(0, gpu_use(1000, 2, 1000), 3000);
+  EXPECT_EQ(job.facts(3000).gpus_measured, 2);
+}
+
 TEST(JobUse, WhatCannotBeIsIgnored) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
   JobUse job;

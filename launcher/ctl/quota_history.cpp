@@ -25,9 +25,7 @@ Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, con
                              "--history-file FILE with a path that this machine sees",
                              printable(options.file, 200))};
   }
-  if (history->skipped > 0)
-    std::fprintf(stderr, "dlctl: %s: %s not of a history and passed over\n", printable(options.file, 200).c_str(),
-                 (count_text(history->skipped, "line") + (history->skipped == 1 ? " is" : " are")).c_str());
+  tell_skipped(options.file, history->skipped);
   std::vector<observe::TenantSpan> spans;
   std::string known;
   for (const std::string& tenant : tenants_in(history->spans)) known += (known.empty() ? "" : ", ") + tenant;
@@ -48,6 +46,12 @@ Result<std::vector<observe::TenantSpan>> read(const HistoryOptions& options, con
 }
 
 }  // namespace
+
+void tell_skipped(const std::string& file, int lines) {
+  if (lines > 0)
+    std::fprintf(stderr, "dlctl: %s: %s not of a history and passed over\n", printable(file, 200).c_str(),
+                 (count_text(lines, "line") + (lines == 1 ? " is" : " are")).c_str());
+}
 
 void add_history_options(CommandLine* line, HistoryOptions* options) {
   line->flag("--history", &options->history, "what tenants held over time, as a chart");

@@ -16,6 +16,8 @@ struct HistoryOptions {
 };
 
 void add_history_options(CommandLine* line, HistoryOptions* options);
+// Says on standard error of how many lines of this file nothing is known; nothing if there is none.
+void tell_skipped(const std::string& file, int lines);
 // json: `dlctl quota --json`. kInvalid or kConflict for options that are wrong or exclude each other; kNotFound without
 // a history file.
 Status show_history(const HistoryOptions& options, bool json);

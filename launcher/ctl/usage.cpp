@@ -8,6 +8,7 @@
 #include "common/base/count.h"
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
+#include "launcher/ctl/quota_history.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
 #include "launcher/ctl/usage_rows.h"
@@ -19,10 +20,11 @@ struct Options {
   std::string account;
   std::string since = "30d";
   std::string file = "/var/lib/dlpolicyd/history.csv";
-  bool csv = false, json = false;
+  bool file_given = false, csv = false, json = false;
 };
 
-// What sacct prints of all jobs that ran in the period. kNotFound: Slurm keeps no accounts.
+// What sacct prints of all jobs that ran in the period. kNotFound: Slurm keeps no accounts; kNoSpace: it prints too
+// much; else it has failed.
 Result<std::string> accounts(const Period& period) {
   const Error none{Errc::kNotFound, "Slurm keeps no accounts of its jobs here (sacct)"};
   if (find_program("sacct").empty()) return none;
@@ -32,35 +34,59 @@ Result<std::string> accounts(const Period& period) {
   options.environment = {"SLURM_TIME_FORMAT=%s"};
   options.without = {"SACCT_FORMAT"};
   // Each start of a requeued job has a record of its own (--duplicates).
-  DL_TRY_ASSIGN(const CommandResult result,
-                run_command({"sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2",
-                             std::string("--delimiter=") + kUsageCell,
-                             fmt::format("--starttime=now-{}seconds", period.to_s - period.from_s), "--endtime=now",
-                             std::string("--format=") + kUsageFields},
-                            options));
-  if (!result.ok()) {
-    const std::string why = printable(std::string(trim(result.err)), 200);
-    return Error{Errc::kNotFound, none.text + (why.empty() ? "" : ": " + why)};
+  auto result = run_command(
+      {"sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2",
+       std::string("--delimiter=") + kUsageCell, fmt::format("--starttime=now-{}seconds", period.to_s - period.from_s),
+       "--endtime=now", std::string("--format=") + kUsageFields},
+      options);
+  if (!result) {
+    const Errc code = result.error().code == Errc::kTimeout ? Errc::kTimeout : Errc::kIo;
+    return Error{code, "sacct tells nothing: " + result.error().text};
   }
-  if (result.out.size() >= options.max_output)
+  const std::string why = printable(std::string(trim(result->err)), 200);
+  // "Slurm accounting storage is disabled"
+  if (!result->ok() && why.find("disabled") != std::string::npos) return Error{Errc::kNotFound, none.text + ": " + why};
+  if (!result->ok())
+    return Error{Errc::kIo, "sacct tells nothing: " + (why.empty() ? std::string("it failed without a word") : why)};
+  if (result->out.size() >= options.max_output)
     return Error{Errc::kNoSpace, "sacct prints more than 256 MiB; allowed: a shorter --since"};
-  return result.out;
+  return std::move(result->out);
+}
+
+// Why there is no history. told: what else is not known.
+Error no_history(const Options& options, const Error& why, const std::string& told = {}) {
+  if (why.code != Errc::kNotFound) return Error{why.code, told + why.text};
+  return Error{Errc::kNotFound,
+               fmt::format("{}{} has no history of dlpolicyd; allowed: --history-file FILE with a path "
+                           "that this machine sees",
+                           told, printable(options.file, 200))};
+}
+
+void say(const std::string& text) {
+  std::fprintf(stderr, "dlctl usage: %s\n", text.c_str());
 }
 
 Result<Usage> look(const Options& options, const Period& period) {
   const auto history = observe::read_history(options.file, period.to_s);
   const auto text = accounts(period);
+  if (!text && text.error().code == Errc::kNoSpace) return text.error();
+  if (history) tell_skipped(options.file, history->skipped);
   if (text) {
+    // A site need not let everybody read its history; who names a file wants to see it.
+    if (!history && options.file_given) return no_history(options, history.error());
+    if (!history && history.error().code != Errc::kNotFound)
+      say("no history tells what was lent: " + history.error().text);
     Usage usage = usage_of_accounts(*text, period);
     if (history) add_lent(history->spans, period, &usage);
     return usage;
   }
-  if (text.error().code != Errc::kNotFound) return text.error();
-  if (!history)
-    return Error{Errc::kNotFound,
-                 fmt::format("{}, and {} has no history of dlpolicyd; allowed: --history-file FILE with a path that "
-                             "this machine sees",
-                             text.error().text, printable(options.file, 200))};
+  const bool none = text.error().code == Errc::kNotFound;
+  if (!history) {
+    Error error = no_history(options, history.error(), text.error().text + ", and ");
+    if (!none) error.code = text.error().code;
+    return error;
+  }
+  if (!none) say(text.error().text);
   return usage_of_history(history->spans, period);
 }
 
@@ -76,8 +102,7 @@ Status run(const Options& options) {
   period.to_s = now_ms() / 1000;
   period.from_s = period.to_s - since->count();
   DL_TRY_ASSIGN(Usage usage, look(options, period));
-  if (usage.skipped > 0)
-    std::fprintf(stderr, "dlctl usage: %s of sacct could not be read\n", count_text(usage.skipped, "line").c_str());
+  if (usage.skipped > 0) say(count_text(usage.skipped, "line") + " of sacct could not be read");
   if (!keep_tenant(options.account, &usage))
     return Error{Errc::kNotFound,
                  fmt::format("'{}' has used no GPUs in the last {} by {}; allowed: another --account or "
@@ -98,7 +123,10 @@ Run add_usage(CommandLine* line) {
   line->option("--since", &options->since, "how far back, such as 24h or 30d").form("TIME").shows_default();
   line->flag("--csv", &options->csv, "as comma-separated values");
   line->flag("--json", &options->json, "for programs");
-  line->option("--history-file", &options->file, "where dlpolicyd keeps its history").form("FILE").shows_default();
+  line->option("--history-file", &options->file, "where dlpolicyd keeps its history")
+      .form("FILE")
+      .shows_default()
+      .marks(&options->file_given);
   return [options] { return run(*options); };
 }
 

@@ -9,12 +9,12 @@
 #include "common/base/parse.h"
 #include "common/json/json.h"
 #include "launcher/ctl/text.h"
+#include "launcher/ctl/wait_texts.h"
 #include "slurm-plugin/policy/job_label.h"
 
 namespace dl::ctl {
 namespace {
 
-constexpr int64_t kMostGpus = 1'000'000;
 constexpr double kHour = 3600;
 
 int64_t seconds_within(int64_t from_s, int64_t to_s, const Period& period) {
@@ -37,7 +37,7 @@ bool add_job(const std::string& line, const Period& period, Usage* usage) {
   // A job that runs has no end yet.
   const auto end = parse_int(cells[3], 0, INT64_MAX);
   const int64_t to_s = end ? *end : cells[4] == "RUNNING" || cells[4] == "SUSPENDED" ? period.to_s : *start;
-  const int64_t gpus = gpus_in_tres(cells[5]);
+  const int64_t gpus = std::max<int64_t>(0, parse_amounts(cells[5]).gpus);
   const int64_t seconds = seconds_within(*start, to_s, period);
   if (gpus == 0 || seconds == 0) return true;
   const auto label = policy::parse_label(cells[6]);
@@ -69,24 +69,13 @@ std::string csv_cell(const std::string& text) {
   return quoted + "\"";
 }
 
-Json hours_json(const GpuHours& hours) {
-  return {{"jobs", hours.jobs}, {"own", hours.own}, {"borrowed", hours.borrowed}, {"uncharged", hours.uncharged}};
+Json hours_json(const GpuHours& hours, bool knows_jobs) {
+  Json json = {{"jobs", hours.jobs}, {"own", hours.own}, {"borrowed", hours.borrowed}, {"uncharged", hours.uncharged}};
+  if (!knows_jobs) json["jobs"] = json["uncharged"] = Json(nullptr);
+  return json;
 }
 
 }  // namespace
-
-int64_t gpus_in_tres(const std::string& tres) {
-  int64_t typed = 0;
-  for (const std::string& item : split(tres, ',')) {
-    const size_t equals = item.rfind('=');
-    if (equals == std::string::npos) continue;
-    const auto count = parse_int(item.substr(equals + 1), 0, kMostGpus);
-    if (!count) continue;
-    if (item.compare(0, equals, "gres/gpu") == 0) return *count;
-    if (item.rfind("gres/gpu:", 0) == 0) typed += *count;
-  }
-  return std::min(typed, kMostGpus);
-}
 
 Usage usage_of_accounts(const std::string& text, const Period& period) {
   Usage usage;
@@ -99,6 +88,7 @@ Usage usage_of_accounts(const std::string& text, const Period& period) {
 Usage usage_of_history(const std::vector<observe::TenantSpan>& spans, const Period& period) {
   Usage usage;
   usage.source = "the history of dlpolicyd, which knows no users";
+  usage.knows_jobs = false;
   for (const observe::TenantSpan& span : spans) {
     const double hours = static_cast<double>(seconds_within(span.time_s, span.time_s + span.span_s, period)) / kHour;
     if (hours <= 0) continue;
@@ -130,14 +120,14 @@ bool keep_tenant(const std::string& tenant, Usage* usage) {
 std::string usage_text(const Usage& usage) {
   std::vector<std::vector<std::string>> rows{{"TENANT", "USER", "JOBS", "OWN", "LENT", "BORROWED", "UNCHARGED"}};
   const auto row = [&](const std::string& tenant, const std::string& user, const GpuHours& hours,
-                       const std::string& lent, bool jobs) {
-    rows.push_back({tenant, user, jobs ? std::to_string(hours.jobs) : "-", hours_text(hours.own), lent,
-                    hours_text(hours.borrowed), hours_text(hours.uncharged)});
+                       const std::string& lent) {
+    rows.push_back({tenant, user, usage.knows_jobs ? std::to_string(hours.jobs) : "-", hours_text(hours.own), lent,
+                    hours_text(hours.borrowed), usage.knows_jobs ? hours_text(hours.uncharged) : "-"});
   };
   for (const auto& [name, tenant] : usage.tenants) {
     const std::string shown = name.empty() ? "(none)" : printable(name, 40);
-    row(shown, "", tenant.all, tenant.lent ? hours_text(*tenant.lent) : "-", !tenant.users.empty());
-    for (const auto& [user, hours] : tenant.users) row(shown, printable(user, 40), hours, "", true);
+    row(shown, "", tenant.all, tenant.lent ? hours_text(*tenant.lent) : "-");
+    for (const auto& [user, hours] : tenant.users) row(shown, printable(user, 40), hours, "");
   }
   return table(rows) + "\nGPU-hours, from " + usage.source + "\n";
 }
@@ -146,8 +136,9 @@ std::string usage_csv(const Usage& usage) {
   std::string text = "tenant,user,jobs,own,lent,borrowed,uncharged,source\n";
   const auto row = [&](const std::string& tenant, const std::string& user, const GpuHours& hours,
                        const std::string& lent) {
-    text += fmt::format("{},{},{},{:.4f},{},{:.4f},{:.4f},{}\n", csv_cell(tenant), csv_cell(user), hours.jobs,
-                        hours.own, lent, hours.borrowed, hours.uncharged, csv_cell(usage.source));
+    text += fmt::format("{},{},{},{:.4f},{},{:.4f},{},{}\n", csv_cell(tenant), csv_cell(user),
+                        usage.knows_jobs ? std::to_string(hours.jobs) : "", hours.own, lent, hours.borrowed,
+                        usage.knows_jobs ? fmt::format("{:.4f}", hours.uncharged) : "", csv_cell(usage.source));
   };
   for (const auto& [name, tenant] : usage.tenants) {
     row(name, "", tenant.all, tenant.lent ? fmt::format("{:.4f}", *tenant.lent) : "");
@@ -160,12 +151,12 @@ std::string usage_json(const Usage& usage, const Period& period) {
   Json json = {{"source", usage.source}, {"from_s", period.from_s}, {"to_s", period.to_s}, {"skipped", usage.skipped}};
   json["tenants"] = Json::array();
   for (const auto& [name, tenant] : usage.tenants) {
-    Json object = hours_json(tenant.all);
+    Json object = hours_json(tenant.all, usage.knows_jobs);
     object["tenant"] = name;
     object["lent"] = tenant.lent ? Json(*tenant.lent) : Json(nullptr);
     object["users"] = Json::array();
     for (const auto& [user, hours] : tenant.users) {
-      Json its = hours_json(hours);
+      Json its = hours_json(hours, usage.knows_jobs);
       its["user"] = user;
       object["users"].push_back(std::move(its));
     }

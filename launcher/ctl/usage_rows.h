@@ -30,7 +30,8 @@ struct TenantHours {
 struct Usage {
   std::string source;  // for people
   std::map<std::string, TenantHours> tenants;
-  int skipped = 0;  // lines that could not be read
+  bool knows_jobs = true;  // false: of the history, which knows neither jobs, users nor what was not charged
+  int skipped = 0;         // lines that could not be read
 };
 
 constexpr char kUsageCell = '\x1f';  // between the cells of a line; a '|' may stand in a comment
@@ -46,9 +47,6 @@ Usage usage_of_history(const std::vector<observe::TenantSpan>& spans, const Peri
 void add_lent(const std::vector<observe::TenantSpan>& spans, const Period& period, Usage* usage);
 // Only this tenant, whatever the case of its name; empty: all. False: there is none.
 bool keep_tenant(const std::string& tenant, Usage* usage);
-
-// GPUs in a list of TRES: "billing=4,cpu=4,gres/gpu=2,gres/gpu:a100=2" has 2.
-int64_t gpus_in_tres(const std::string& tres);
 
 std::string usage_text(const Usage& usage);
 std::string usage_csv(const Usage& usage);

@@ -62,10 +62,10 @@ expect "options of a history need it" 2 'need --history' quota --since 1h
 mkdir none accounts
 printf '#!/bin/sh\necho "Slurm accounting storage is disabled" >&2\nexit 1\n' >none/sacct
 chmod +x none/sacct
-PATH=$PWD/none:$PATH expect "without accounts, what tenants used comes from the history, and that is said" 0 '^vision +- +0\.1 +0\.0 +0\.0 +0\.0$' \
+PATH=$PWD/none:$PATH expect "without accounts, what tenants used comes from the history, and that is said" 0 '^vision +- +0\.1 +0\.0 +0\.0 +-$' \
   usage --history-file history.csv
 PATH=$PWD/none:$PATH expect "and its source is named" 0 '^GPU-hours, from the history of dlpolicyd, which knows no users$' usage --history-file history.csv --account VISION
-PATH=$PWD/none:$PATH expect "as CSV" 0 '^vision,,0,0\.0667,0\.0000,0\.0333,0\.0000,"the history of dlpolicyd, which knows no users"$' usage --history-file history.csv --csv
+PATH=$PWD/none:$PATH expect "as CSV" 0 '^vision,,,0\.0667,0\.0000,0\.0333,,"the history of dlpolicyd, which knows no users"$' usage --history-file history.csv --csv
 PATH=$PWD/none:$PATH expect "a tenant without use is none" 3 "'nlp' has used no GPUs in the last 2h" usage --history-file history.csv --since 2h --account nlp
 PATH=$PWD/none:$PATH expect "without accounts and history nothing is known" 3 'keeps no accounts .*gone.csv has no history' usage --history-file gone.csv
 cat >accounts/sacct <<END
@@ -75,6 +75,16 @@ printf 'vision\037ann\037$((now - 3600))\037Unknown\037RUNNING\037gres/gpu=2\037
 END
 chmod +x accounts/sacct
 PATH=$PWD/accounts:$PATH expect "with accounts, they are told by user" 0 '^vision +ann +1 +0\.0 +0\.0 +2\.0$' usage --history-file history.csv
+PATH=$PWD/accounts:$PATH expect "torn lines of the history are told of" 0 'history.csv: 1 line is not of a history' usage --history-file history.csv
+PATH=$PWD/accounts:$PATH expect "a history that was named and is not there is not passed over" 3 'gone.csv has no history' usage --history-file gone.csv
+PATH=$PWD/accounts:$PATH expect "nor is what is none" 2 '/dev/null' usage --history-file /dev/null
+# Accounts that cannot be asked now are not those that nobody keeps.
+mkdir down
+printf '#!/bin/sh\necho "sacct: error: slurm_persist_conn_open: Connection refused" >&2\nexit 1\n' >down/sacct
+chmod +x down/sacct
+PATH=$PWD/down:$PATH expect "that sacct fails is said where the history is told instead" 0 'dlctl usage: sacct tells nothing: .*Connection refused' usage --history-file history.csv
+PATH=$PWD/down:$PATH expect "and the history is told" 0 '^vision +- +0\.1 ' usage --history-file history.csv
+PATH=$PWD/down:$PATH expect "and where there is none" 1 'sacct tells nothing: .*Connection refused.*gone.csv has no history' usage --history-file gone.csv
 expect "one form at a time, of usage too" 2 '--csv and --json exclude each other' usage --csv --json
 expect "where there is no history, that is said" 3 'gone.csv has no history' quota --history --history-file gone.csv
 expect "resume needs a job" 2 'JOB is required' resume

@@ -31,14 +31,6 @@ std::string at(int64_t hours) {
   return std::to_string(kBegin + hours * kHour);
 }
 
-TEST(Usage, GpusOfAJobAreCountedOnce) {
-  EXPECT_EQ(gpus_in_tres("billing=4,cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=1G"), 2);
-  EXPECT_EQ(gpus_in_tres("cpu=4,gres/gpu:a100=2,gres/gpu:h100=3"), 5);
-  EXPECT_EQ(gpus_in_tres("cpu=4,mem=1G,gres/gpumem=80G,gres/shard=4"), 0);
-  for (const char* bad : {"", "gres/gpu", "gres/gpu=", "gres/gpu=x", "gres/gpu=-1", "gres/gpu=99999999999999999999"})
-    EXPECT_EQ(gpus_in_tres(bad), 0) << bad;
-}
-
 TEST(Usage, HoursGoToTenantsAndUsersAsTheirJobsWereCharged) {
   const std::string own = label("vision", policy::Charge::kOwn), lent = label("vision", policy::Charge::kBorrowed, 1);
   const Usage usage =
@@ -94,6 +86,26 @@ TEST(Usage, TheHistoryKnowsWhatWasLentButNoUsers) {
   add_lent(spans, kDay, &accounts);
   EXPECT_DOUBLE_EQ(*accounts.tenants.at("vision").lent, 3);
   EXPECT_DOUBLE_EQ(accounts.tenants.at("text").all.own, 1);
+}
+
+TEST(Usage, WhatIsNotKnownIsNever0) {
+  std::vector<observe::TenantSpan> spans(1);
+  spans[0] = {kBegin, 2 * kHour, "vision", 8, 4, 3, 0, 0, 0};
+  Usage usage = usage_of_history(spans, kDay);
+  EXPECT_NE(usage_text(usage).find("\nvision        -     8.0  6.0   0.0       -\n"), std::string::npos)
+      << usage_text(usage);
+  EXPECT_NE(usage_csv(usage).find("\nvision,,,8.0000,6.0000,0.0000,,"), std::string::npos) << usage_csv(usage);
+  const Json of_history = Json::parse(usage_json(usage, kDay));
+  const Json& tenant = of_history.at("tenants")[0];
+  EXPECT_TRUE(tenant.at("jobs").is_null());
+  EXPECT_TRUE(tenant.at("uncharged").is_null());
+  EXPECT_EQ(tenant.at("borrowed").get<double>(), 0);
+  usage = usage_of_accounts("", kDay);
+  add_lent(spans, kDay, &usage);
+  EXPECT_NE(usage_text(usage).find("\nvision        0     0.0  6.0   0.0       0.0\n"), std::string::npos)
+      << "it is known that it had no job\n"
+      << usage_text(usage);
+  EXPECT_NE(usage_csv(usage).find("\nvision,,0,0.0000,6.0000,0.0000,0.0000,"), std::string::npos) << usage_csv(usage);
 }
 
 TEST(Usage, IsPrintedAsTextCsvAndJsonWhateverTheNames) {

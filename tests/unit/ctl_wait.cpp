@@ -147,6 +147,15 @@ std::string said(const std::string& reason, const std::string& dependency = "(nu
   return all_of(explain_wait(texts_of(job_text(reason, dependency))));
 }
 
+TEST(Amounts, GpusAreCountedOnce) {
+  const auto gpus = [](const char* tres) { return parse_amounts(tres).gpus; };
+  EXPECT_EQ(gpus("billing=4,cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=1G"), 2);
+  EXPECT_EQ(gpus("cpu=4,gres/gpu:a100=2,gres/gpu:h100=3"), 5);
+  EXPECT_EQ(gpus("cpu=4,mem=1G,gres/gpumem=80G,gres/shard=4"), -1);
+  for (const char* bad : {"", "gres/gpu", "gres/gpu=", "gres/gpu=x", "gres/gpu=-1", "gres/gpu=99999999999999999999"})
+    EXPECT_EQ(gpus(bad), -1) << bad;
+}
+
 TEST_F(Wait, WhoIsAheadAndWhatIsFree) {
   EXPECT_EQ(
       said("Priority"),

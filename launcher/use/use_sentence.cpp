@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/count.h"
+#include "common/base/parse.h"
+
 namespace dl::use {
 namespace {
 
@@ -27,10 +30,6 @@ double saving_share(const Facts& facts) {
 std::string percent_text(double share) {
   const double percent = std::clamp(share, 0.0, 1.0) * 100;
   return percent > 0 && percent < 1 ? "less than 1 %" : fmt::format("{:.0f} %", percent);
-}
-
-std::string gpus_text(int gpus) {
-  return fmt::format("{} GPU{}", gpus, gpus == 1 ? "" : "s");
 }
 
 // The unit is that of the larger number, if there are two.
@@ -65,9 +64,10 @@ std::string cpus_text(const Facts& facts) {
   return text + " CPUs";
 }
 
-std::string joined(const std::vector<std::string>& parts, const char* between, const char* last) {
+// "a, b and c"
+std::string listed(const std::vector<std::string>& parts) {
   std::string text;
-  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : i + 1 == parts.size() ? last : between) + parts[i];
+  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   return text;
 }
 
@@ -75,7 +75,7 @@ std::string joined(const std::vector<std::string>& parts, const char* between, c
 
 std::string saves_hold_up(const Facts& facts) {
   if (saving_share(facts) <= 0.1) return {};
-  return "save less often, or let saves go on beside the training (DLCKPT_LAZY)";
+  return "save less often, or let saves go on beside the training (mode=\"lazy\", in C DLCKPT_LAZY)";
 }
 
 std::string train_gpu_below(const Facts& facts, double share) {
@@ -134,11 +134,11 @@ std::string sentence(const Facts& facts) {
   std::vector<std::string> used, unmeasured;
   const int lacking = facts.gpus - facts.gpus_measured;
   if (facts.gpu_share && facts.gpus_measured > 0)
-    used.push_back(percent_text(*facts.gpu_share) + " of " + gpus_text(std::min(facts.gpus_measured, facts.gpus)));
+    used.push_back(percent_text(*facts.gpu_share) + " of " +
+                   count_text(std::min(facts.gpus_measured, facts.gpus), "GPU"));
   if (facts.gpus > 0 && (lacking > 0 || !facts.gpu_share))
-    unmeasured.push_back(facts.gpu_share && facts.gpus_measured > 0
-                             ? fmt::format("{} other GPU{}", lacking, lacking == 1 ? "" : "s")
-                             : gpus_text(facts.gpus));
+    unmeasured.push_back(facts.gpu_share && facts.gpus_measured > 0 ? count_text(lacking, "other GPU")
+                                                                    : count_text(facts.gpus, "GPU"));
   if (facts.cpus_used)
     used.push_back(cpus_text(facts));
   else
@@ -147,9 +147,8 @@ std::string sentence(const Facts& facts) {
     used.push_back(memory_text(facts));
   else
     unmeasured.emplace_back("memory");
-  std::string text = used.empty() ? "" : "used " + joined(used, ", ", ", ");
-  if (!unmeasured.empty())
-    text += (text.empty() ? "" : "; ") + std::string("not measured: ") + joined(unmeasured, ", ", " and ");
+  std::string text = used.empty() ? "" : "used " + join(used, ", ");
+  if (!unmeasured.empty()) text += (text.empty() ? "" : "; ") + std::string("not measured: ") + listed(unmeasured);
   if (saving_share(facts) >= 0.01) text += "; " + percent_text(saving_share(facts)) + " of the time saving";
   const std::string hint = suggestion(facts);
   return hint.empty() ? text : text + ": " + hint;

@@ -14,17 +14,19 @@
 
 namespace dl::use {
 
-// Of the attempts of one start of the job. None: not measured, or not known.
+// Of all attempts of one dlrun. None: not measured, or not known.
 struct Facts {
-  int gpus = 0;                                               // that the learners have
-  int gpus_measured = 0;                                      // of them, those whose use is known
+  int gpus = 0;  // that the learners have
+  // Of them, those whose use is known: in the newest attempt in which that of any was.
+  int gpus_measured = 0;
   std::optional<double> gpu_share;                            // of the time, in which a kernel ran: 0 to 1
   std::array<std::optional<double>, kPhases> gpu_share_in{};  // the same in each phase
   std::optional<double> joules;                               // of the measured GPUs
   std::optional<double> gpu_memory;  // bytes in use on all measured GPUs, the most that was seen
   int cpus = 0;                      // that the learners have; 0: unknown
   bool asked = false;                // the job has asked for them; false: they are the machine's
-  std::optional<double> cpu_seconds, cpus_used, most_cpus_used;  // the second: mean; the third: of one report
+  // The second: mean; the third: the highest sum of what all learners told last.
+  std::optional<double> cpu_seconds, cpus_used, most_cpus_used;
   std::array<std::optional<double>, kPhases> cpus_used_in{};
   std::optional<double> memory;         // bytes, the most that was seen of all learners at one time
   std::optional<double> memory_asked;   // bytes, of the whole job

@@ -93,7 +93,7 @@ TEST(UseSuggestion, SavesThatHoldTheTrainingUp) {
   EXPECT_EQ(
       sentence(facts),
       "used 91 % of 4 GPUs, 5.2 of 8 CPUs, 20 of 64 GiB; 12 % of the time saving: save less often, or let saves go "
-      "on beside the training (DLCKPT_LAZY)");
+      "on beside the training (mode=\"lazy\", in C DLCKPT_LAZY)");
 }
 
 TEST(UseSuggestion, GpusThatWaitAndWhatTheyWaitForIfThatIsKnown) {

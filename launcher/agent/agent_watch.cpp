@@ -74,7 +74,8 @@ void Agent::stacks_taken() {
   channel_.send(still);
 }
 
-// The GPUs are those that Slurm gives the agent, whatever the learner is given or sets itself.
+// Starts the measuring of what the learner uses, too. The GPUs are those that Slurm gives the agent, whatever the
+// learner is given or sets itself.
 void Agent::watch_gpus(const protocol::Start& start) {
   const LearnerContext& its = start.context;
   const VisibleGpus visible = visible_gpus(start.gpus, start.narrowed);

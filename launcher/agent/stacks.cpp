@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
@@ -14,6 +13,7 @@
 #include "common/process/child_process.h"
 #include "common/process/descendants.h"
 #include "launcher/agent/nccl_ras.h"
+#include "launcher/agent/use_texts.h"
 
 namespace dl::agent {
 namespace {
@@ -114,11 +114,7 @@ int64_t cpu_ms_of_tree(pid_t root) {
   std::vector<pid_t> pids = descendants_of(root);
   pids.push_back(root);
   int64_t sum = 0;
-  for (pid_t pid : pids) {
-    const auto fields = stat_fields(pid);
-    // utime, stime, cutime and cstime are fields 14 to 17 of proc(5); here the count begins with the state, field 3.
-    for (size_t i = 11; i <= 14 && i < fields.size(); ++i) sum += std::strtoll(fields[i].c_str(), nullptr, 10);
-  }
+  for (pid_t pid : pids) sum += std::max<int64_t>(0, cpu_ticks(small("/proc/" + std::to_string(pid) + "/stat")));
   return ticks > 0 ? sum * 1000 / ticks : 0;
 }
 

@@ -29,7 +29,7 @@ int64_t named(std::string_view text, std::string_view name) {
   return kUnmeasured;
 }
 
-// Neither counts as 0 if only the other one is there.
+// Unmeasured without `needed`; `more` is added if it is there.
 int64_t sum_of(int64_t needed, int64_t more) {
   if (needed < 0 || more < 0) return needed;
   return needed > INT64_MAX - more ? INT64_MAX : needed + more;
@@ -89,6 +89,7 @@ int64_t group_memory(std::string_view memory_stat) {
 
 int64_t next_wait_ms(int64_t waited_ms, int64_t look_ms, int64_t took_us) {
   const int64_t sooner = waited_ms <= 0 ? kFirstWaitMs : std::min(waited_ms, kLongestWaitMs) * 2;
+  // a look of N µs, times 1000: N ms
   const int64_t cheap = std::clamp<int64_t>(took_us, 0, kLongestWaitMs) * kLeastShare / 1000;
   return std::clamp(std::max(std::min(sooner, look_ms), cheap), int64_t{1}, std::max(look_ms, kLongestWaitMs));
 }

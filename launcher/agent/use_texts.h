@@ -36,7 +36,8 @@ std::string step_memory_file(const OomFile& file);
 int64_t group_memory(std::string_view memory_stat);
 
 // How long to wait until the next look: `look_ms`, sooner in the first seconds of a learner, of which little else would
-// be known if it ends soon, and so long after a look that took long that looks take a thousandth of a core at most.
+// be known if it ends soon, and so long after a look that took long that looks take a thousandth of a core; but never
+// longer than 300 s, or look_ms if that is more.
 // waited_ms: before the last look; 0: there was none. took_us: CPU time of the last look.
 int64_t next_wait_ms(int64_t waited_ms, int64_t look_ms, int64_t took_us);
 

@@ -145,12 +145,13 @@ struct Start {
   std::string values;          // absolute path of the file to which it reports values itself; empty: nowhere
   std::vector<std::string> metrics;  // expressions that find metrics in its output (metric_patterns.h)
   int64_t gpu_look_ms = 0;           // how often to look at how much its GPUs are used; 0: never
-  int64_t use_ms = 0;                // how often to send Use, in the end, and to complete GpuUse at its end; 0: never
-  int passed_signal = 0;             // SIGUSR1 or SIGUSR2: a learner that has a handler for it gets it, too; else 0
-  int64_t hang_ms = 0;               // no progress for so long is a failure; 0: never
-  bool serves = false;               // LaunchPlan::serves(): the learner ignores SIGTERM from its start
-  std::string bind;                  // bind/bind_mode.h; empty: the learner is not bound
-  bool free_ports = false;           // the learner's own ports are released before it starts
+  // How often to send Use; it is sent once more at the learner's end, and then the rest of GpuUse, too; 0: never.
+  int64_t use_ms = 0;
+  int passed_signal = 0;    // SIGUSR1 or SIGUSR2: a learner that has a handler for it gets it, too; else 0
+  int64_t hang_ms = 0;      // no progress for so long is a failure; 0: never
+  bool serves = false;      // LaunchPlan::serves(): the learner ignores SIGTERM from its start
+  std::string bind;         // bind/bind_mode.h; empty: the learner is not bound
+  bool free_ports = false;  // the learner's own ports are released before it starts
   // Positions, among the GPUs that Slurm shows the agent, of those that learners see; other runs of the job have the
   // rest.
   std::vector<int> gpus;

@@ -22,7 +22,7 @@
 
 namespace dl::record {
 
-// What a start of the job has used, told at its end.
+// What the learners have used in all attempts of the dlrun that writes it.
 struct UsedInAll {
   std::string text;                       // one sentence for people
   std::map<std::string, double> numbers;  // by name (dl-job-directory(5)), without those that were not measured
@@ -50,8 +50,9 @@ struct Event {
   // Set at the beginning of an attempt, and on a completion before which no signal had come (launcher/runs):
   std::string run;           // RunIdentity::text(), by which the run is recognised; or empty
   std::optional<int> start;  // how often Slurm had requeued the job
+  bool passed = false;       // completed in an earlier start of the job; this start ran nothing
+  // Set where a dlrun ends: COMPLETED, FAILED, HALTED, PENDING.
   std::optional<UsedInAll> use;
-  bool passed = false;  // completed in an earlier start of the job; this start ran nothing
 };
 
 // Without the newline. Text is made valid UTF-8 and cut to 2000 bytes.

@@ -78,7 +78,7 @@ class Journal {
   // dlpolicyd reads, at most each half minute.
   void scale(const std::string& hint);
 
-  // What this start of the job has used; written with the next event about the whole job.
+  // What the learners have used in all attempts of this dlrun; written with the next event about the whole job.
   void used(record::UsedInAll use) { use_ = std::move(use); }
 
   // To be called when the user's own comment is known; comments are held back until then.

@@ -79,25 +79,26 @@ bool hear(int fd, std::string* heard, std::string* told) {
 Result<LookChild> LookChild::start(const Look& look) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno_error("socketpair", errno);
-  LookChild child;
-  child.fd_.reset(ends[0]);
-  UniqueFd theirs(ends[1]);
-  const pid_t parent = ::getpid();
-  child.pid_ = ::fork();
-  if (child.pid_ < 0) return errno_error("fork", errno);
-  if (child.pid_ == 0) {
-    child.fd_.reset();
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const pid_t parent = ::getpid(), pid = ::fork();
+  if (pid < 0) return errno_error("fork", errno);
+  if (pid == 0) {
+    ours.reset();
     try {
       look_on(theirs.get(), parent, look);
     } catch (...) {
       ::_exit(1);
     }
   }
+  LookChild child;
+  child.fd_ = std::move(ours);
+  child.pid_ = pid;
   return child;
 }
 
 LookChild::~LookChild() {
-  if (!fd_) return;  // moved from
+  if (!fd_ || pid_ <= 0) return;  // moved from
   fd_.reset();
   ::kill(pid_, SIGKILL);
   end_child(pid_, std::chrono::milliseconds(0));

@@ -16,18 +16,20 @@ namespace dl::ctl {
 
 class LookChild {
  public:
-  // Looks once; told the text of the last tell(), and returns a text without newlines.
+  // Looks once. `told`: the text of the last tell(), empty before the first. Returns a text without newlines.
   using Look = std::function<std::string(const std::string& told)>;
 
-  // Forks. The child looks each two seconds, and not for more than a tenth of its time; it ends with this object, or
-  // with this process. To be called before anything else is started that a fork would copy: threads, signal handlers.
+  // Forks. The child looks each two seconds, and not for more than a tenth of its time, but at once after each tell();
+  // it ends with this object, or with this process. To be called before anything else is started that a fork would
+  // copy: threads, signal handlers. Errors: those of socketpair() and fork().
   static Result<LookChild> start(const Look& look);
   LookChild(LookChild&&) noexcept = default;
   LookChild& operator=(LookChild&&) = delete;
   ~LookChild();
 
   int fd() const { return fd_.get(); }  // can be read when an answer may be there
-  // The newest whole answer that has arrived since the last call; empty if there is none. kIo: the child has ended.
+  // The newest whole answer that has arrived since the last call; empty if there is none. kIo: the child has ended, or
+  // has sent more than 256 MiB.
   Result<std::string> take();
   // The child looks at once, and is told this text from now on.
   void tell(const std::string& text);

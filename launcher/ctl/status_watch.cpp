@@ -65,7 +65,7 @@ class StatusScreen {
         if (ended) break;
       }
       const auto presses = wake.keys.empty() && wake.ready.empty() ? keys_.settle() : keys_.feed(wake.keys);
-      if (std::any_of(presses.begin(), presses.end(), [&](const top::Press& one) { return quits(one); })) break;
+      if (std::any_of(presses.begin(), presses.end(), [&](const top::Press& one) { return press(one); })) break;
     }
     *last = text_;
     return 0;
@@ -81,7 +81,8 @@ class StatusScreen {
     return json.value("ended", false);
   }
 
-  bool quits(const top::Press& one) {
+  // Scrolls, or returns true: the user quits.
+  bool press(const top::Press& one) {
     const size_t page = std::max(shown_.rows - 1, 1);
     if (one.key == top::Key::kEscape || (one.key == top::Key::kLetter && one.letter == 'q')) return true;
     if (one.key == top::Key::kUp && scroll_ > 0) --scroll_;
@@ -123,10 +124,7 @@ Status watch_status(const std::function<WatchLook()>& look) {
   std::string last;
   DL_TRY_ASSIGN(const int signal, StatusScreen(std::move(child)).run(&last));
   std::fputs(last.c_str(), stdout);
-  if (signal != 0) {
-    ::signal(signal, SIG_DFL);
-    ::raise(signal);
-  }
+  if (signal != 0) top::end_by(signal);
   return {};
 }
 

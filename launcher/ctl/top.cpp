@@ -187,11 +187,7 @@ Status run(const TopOptions& options) {
   DL_TRY_ASSIGN(LookChild child,
                 LookChild::start([&look](const std::string& opened) { return top::line_of(look.look(opened)); }));
   DL_TRY_ASSIGN(const int signal, Live(std::move(child), options).run());
-  if (signal != 0) {
-    // Ends as if the signal had not been handled; the terminal is as it was.
-    ::signal(signal, SIG_DFL);
-    ::raise(signal);
-  }
+  if (signal != 0) top::end_by(signal);
   return {};
 }
 

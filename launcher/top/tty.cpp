@@ -31,14 +31,31 @@ std::atomic<bool> g_taken{false};
 int g_pipe[2] = {-1, -1};
 struct sigaction g_actions[NSIG];
 
+// Whether another program has the terminal: the shell, while this one is in the background. Changing the terminal's
+// settings would stop this process then (SIGTTOU).
+bool in_background() {
+  const pid_t front = ::tcgetpgrp(STDIN_FILENO);
+  return front > 0 && front != ::getpgrp();
+}
+
 // The terminal may be stopped (Ctrl-S), or nobody may read what is written to it any more.
 void leave() {
   if (!g_taken.exchange(false)) return;
-  ::tcflow(STDOUT_FILENO, TCOON);
+  const bool settings = !in_background();  // else they are the shell's by now
+  if (settings) {
+    ::tcflow(STDOUT_FILENO, TCOOFF);  // TCOON starts only what this has stopped
+    ::tcflow(STDOUT_FILENO, TCOON);
+  }
   struct pollfd item = {STDOUT_FILENO, POLLOUT, 0};
   if (::poll(&item, 1, kLastWriteMs) > 0 && (item.revents & POLLOUT) != 0) [[maybe_unused]]
     const ssize_t written = ::write(STDOUT_FILENO, kLeaveScreen, std::strlen(kLeaveScreen));
-  ::tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
+  if (settings) ::tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
+}
+
+// Stops a process in the background until the shell gives it the terminal: before that the settings are those that the
+// shell has for itself, and tcgetattr() waits for nothing. False: a signal that ends the program has come meanwhile.
+bool wait_for_foreground() {
+  return ::tcflow(STDIN_FILENO, TCOON) == 0 || errno != EINTR;
 }
 
 bool enter() {
@@ -79,7 +96,7 @@ void restore(const int (&signals)[N]) {
   for (const int signal : signals) ::sigaction(signal, &g_actions[signal], nullptr);
 }
 
-// Ctrl-Z: the shell gets its terminal, and the program takes it again when it goes on.
+// Ctrl-Z: the shell gets its terminal.
 void stop_here() {
   leave();
   struct sigaction standard = {}, mine = {};
@@ -87,7 +104,12 @@ void stop_here() {
   ::sigaction(SIGTSTP, &standard, &mine);
   ::raise(SIGTSTP);
   ::sigaction(SIGTSTP, &mine, nullptr);
-  ::tcgetattr(STDIN_FILENO, &g_before);
+}
+
+// The program goes on. After SIGSTOP it has not given the terminal back, but the shell has used it.
+void take_again() {
+  if (!wait_for_foreground()) return;
+  if (!g_taken) ::tcgetattr(STDIN_FILENO, &g_before);
   enter();
 }
 
@@ -101,11 +123,13 @@ bool can_draw() {
 
 Result<std::unique_ptr<Tty>> Tty::open() {
   if (!can_draw()) return Error{Errc::kUnsupported, "this is no terminal that can be drawn on"};
+  wait_for_foreground();
   if (::tcgetattr(STDIN_FILENO, &g_before) != 0) return errno_error("tcgetattr", errno);
   if (::pipe2(g_pipe, O_CLOEXEC | O_NONBLOCK) != 0) return errno_error("pipe", errno);
   std::unique_ptr<Tty> tty(new Tty);
   for (const int signal : kEnding) handle(signal, note_signal, 0);
-  for (const int signal : kOthers) handle(signal, note_signal, 0);
+  // With SA_RESTART, what SIGTTOU has stopped goes on after SIGCONT instead of failing. poll() ends all the same.
+  for (const int signal : kOthers) handle(signal, note_signal, SA_RESTART);
   for (const int signal : kCrashes) handle(signal, crash, static_cast<int>(SA_RESETHAND));
   if (!enter()) return errno_error("tcsetattr", errno);
   return tty;
@@ -138,21 +162,31 @@ Wake Tty::wait(const std::vector<int>& fds, int timeout_ms) {
   for (const int fd : fds) items.push_back({fd, POLLIN, 0});
   if (::poll(items.data(), items.size(), timeout_ms) < 0 && errno != EINTR) return wake;
   char buffer[1024];
-  const ssize_t signals = ::read(g_pipe[0], buffer, sizeof buffer);
-  for (ssize_t i = 0; i < signals; ++i) {
-    const int signal = static_cast<unsigned char>(buffer[i]);
-    if (signal == SIGWINCH) {
-      wake.resized = true;
-    } else if (signal == SIGTSTP) {
-      stop_here();
-      wake.resized = wake.shown_anew = true;
-    } else if (signal == SIGCONT) {
-      wake.resized = wake.shown_anew = true;
-    } else if (wake.ending == 0) {
-      wake.ending = signal;
+  bool stops = false, goes_on = false;
+  const auto take_signals = [&] {
+    const ssize_t signals = ::read(g_pipe[0], buffer, sizeof buffer);
+    for (ssize_t i = 0; i < signals; ++i) {
+      const int signal = static_cast<unsigned char>(buffer[i]);
+      wake.resized = wake.resized || signal == SIGWINCH;
+      stops = stops || signal == SIGTSTP;
+      goes_on = goes_on || signal == SIGCONT;
+      const auto* const ends = std::find(std::begin(kEnding), std::end(kEnding), signal);
+      if (wake.ending == 0 && ends != std::end(kEnding)) wake.ending = signal;
     }
+  };
+  take_signals();
+  if (stops && wake.ending == 0) {
+    stop_here();
+    goes_on = true;
+    take_signals();
   }
-  if (items[1].revents != 0) {
+  // `kill %1` sends SIGTERM and SIGCONT: the program ends in the background, where it must not take the terminal.
+  if (goes_on && wake.ending == 0) {
+    take_again();
+    wake.resized = wake.shown_anew = true;
+  }
+  // What could be read before it was stopped, the shell has read.
+  if (items[1].revents != 0 && !wake.shown_anew) {
     const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
     if (n > 0) wake.keys.assign(buffer, static_cast<size_t>(n));
     // The terminal is gone; SIGHUP may have come, or not, as to a process that is no session's foreground.
@@ -175,6 +209,11 @@ Tty::Written Tty::write(std::string_view bytes) {
     if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
   }
   return Written::kAll;
+}
+
+void end_by(int signal) {
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
 }
 
 }  // namespace dl::top

@@ -49,4 +49,7 @@ class Tty {
   Tty() = default;
 };
 
+// Ends this process as if the signal had not been handled. Call it when no Tty is left.
+void end_by(int signal);
+
 }  // namespace dl::top

@@ -103,6 +103,13 @@ see ^> a
 type \x03
 ends 130
 STEPS
+  # Ctrl-S has stopped the terminal.
+  on_terminal 80x24 "$dlctl" top a <<'STEPS'
+see ^> a
+type \x13
+signal TERM
+ends 143
+STEPS
   python3 - "$dlctl" <<'PY'
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -128,6 +135,53 @@ see Stopped
 type fg\r
 see ^> a
 type q
+see ^ready > *$
+type exit 7\r
+ends 7
+STEPS
+}
+
+@test "it draws in the foreground alone: begun or continued in the background, and stopped by SIGSTOP" {
+  run_job a 'echo "step 3: loss=0.5"'
+  shell=(env PS1='ready > ' bash --norc --noprofile --noediting -i)
+  stopped="until grep -q 'State:.*stopped' /proc/\$!/status; do sleep 0.05; done"
+  on_terminal 120x24 "${shell[@]}" <<STEPS
+see ^ready >
+type "$dlctl" top a &\r
+type $stopped; fg\r
+see ^> a
+type q
+see ^ready > *$
+type exit 7\r
+ends 7
+STEPS
+  on_terminal 120x24 "${shell[@]}" <<STEPS
+see ^ready >
+type "$dlctl" top a\r
+see ^> a
+type \x1a
+see Stopped
+type bg\r
+type $stopped; fg\r
+see ^> a
+type \x1a
+see ^ready > *$
+type kill %1; while jobs %1 >told 2>&1; do sleep 0.05; done; echo it is "gone"\r
+see ^it is gone
+type exit 7\r
+ends 7
+STEPS
+  # The shell has set the terminal to its own lines meanwhile.
+  on_terminal 120x24 "${shell[@]}" <<STEPS
+see ^ready >
+type sh -c 'echo \$\$ >pid; exec "\$@"' sh "$dlctl" top a\r
+see ^> a
+run kill -STOP \$(cat pid)
+see Stopped
+type fg\r
+type ?
+see newest training loss
+type qq
 see ^ready > *$
 type exit 7\r
 ends 7

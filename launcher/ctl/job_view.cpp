@@ -109,8 +109,9 @@ JobView view_job(const Job& job, bool ask) {
     view.name = job.slurm->name;
     view.user = job.slurm->user;
   }
-  // If the control file belongs to another user and cannot be read, it is unknown whether dlrun lives.
-  const bool unknown = !ask || (job.has_dir() && ::access(job.dir.control().c_str(), F_OK) == 0 &&
+  // If the control file belongs to another user and cannot be read, it is unknown whether dlrun lives; but not of a job
+  // that Slurm does not have any more.
+  const bool unknown = !ask || (!job.forgotten && job.has_dir() && ::access(job.dir.control().c_str(), F_OK) == 0 &&
                                 ::access(job.dir.control().c_str(), R_OK) != 0);
   const auto forgotten = job.forgotten ? std::optional(job.accounted_state) : std::nullopt;
   view.shown = shown_state(job.slurm, job.comment, summary, view.alive || unknown, forgotten);

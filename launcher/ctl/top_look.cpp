@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/top_look.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
 #include "launcher/ctl/act_as.h"
@@ -29,6 +33,13 @@ std::vector<std::string> local_folders() {
   std::sort(folders.rbegin(), folders.rend());  // the newest first
   if (folders.size() > kMostLocal) folders.resize(kMostLocal);
   return folders;
+}
+
+// With the rights of the job's user: of a job that Slurm does not list any more, its directory tells all.
+bool may_read(const Job& job) {
+  if (!job.has_dir()) return false;
+  const FileRights rights(job);
+  return ::faccessat(AT_FDCWD, job.dir.root().c_str(), R_OK | X_OK, AT_EACCESS) == 0;
 }
 
 // What is read of a job, as text: made_as_owner() may read it in another process.
@@ -90,7 +101,8 @@ Result<TopLook> TopLook::make(const TopOptions& options) {
   for (const std::string& folder : folders) {
     auto job = job_of_folder(folder);
     if (!job) return std::move(job).error();
-    if (job->local)
+    // Without Slurm a Slurm job's directory is all that there is of it.
+    if (job->local || no_slurm)
       look.local_.push_back(*std::move(job));
     else
       look.ids_.push_back(job->id);
@@ -99,9 +111,9 @@ Result<TopLook> TopLook::make(const TopOptions& options) {
   return look;
 }
 
-bool TopLook::wants(const Job& job) const {
-  return ids_.empty() || std::any_of(ids_.begin(), ids_.end(), [&](const std::string& id) {
-           return id == job.id || id == slurm_cli::array_of(job.id);
+bool TopLook::wants(const std::string& id) const {
+  return ids_.empty() || std::any_of(ids_.begin(), ids_.end(), [&](const std::string& named) {
+           return named == id || named == slurm_cli::array_of(id);
          });
 }
 
@@ -118,19 +130,17 @@ void TopLook::ask_slurm() {
   }
   problem_.clear();
   std::vector<Job> jobs;
-  for (const slurm_cli::JobInfo& info : *listed) {
-    Job job;
-    job.id = info.job_id;
-    if (wants(job)) jobs.push_back(job_of(info));
-  }
+  for (const slurm_cli::JobInfo& info : *listed)
+    if (wants(info.job_id)) jobs.push_back(job_of(info));
   const auto among = [](const std::vector<Job>& all, const Job& one) {
     return std::any_of(all.begin(), all.end(), [&](const Job& job) { return job.id == one.id; });
   };
   for (Job& job : jobs_) {
     // What waits of an array has another name after each of its elements has begun.
-    if (among(jobs, job) || job.id.find('[') != std::string::npos || !job.has_dir()) continue;
+    if (among(jobs, job) || job.id.find('[') != std::string::npos || !may_read(job)) continue;
     job.accounted_user = job.slurm ? job.slurm->user : "";
     job.slurm.reset();
+    job.forgotten = true;
     ended_.push_back(std::move(job));
   }
   ended_.erase(std::remove_if(ended_.begin(), ended_.end(), [&](const Job& job) { return among(jobs, job); }),
@@ -140,10 +150,10 @@ void TopLook::ask_slurm() {
 }
 
 void TopLook::add_rows(const Job& job, bool ended, const std::string& opened, top::Snapshot* snapshot) {
-  const int64_t now = now_ms();
   const auto silent = silent_.find(job.id);
-  // To ask another user's dlrun, Slurm would have to be asked where it runs.
-  const bool ask = !is_foreign(job) && (silent == silent_.end() || silent->second <= now);
+  // To ask another user's dlrun, Slurm would have to be asked where it runs. Of a job that has ended it is known: only
+  // that none answers tells a dlrun that was killed from one that runs.
+  const bool ask = ended || (!is_foreign(job) && (silent == silent_.end() || silent->second <= monotonic_ms()));
   const auto text = made_as_owner(
       job, [&] { return part_text(job, ended || job.local ? std::vector<Job>{job} : runs_at_work(job), ask, opened); });
   auto part = text ? part_of(*text) : Result<Part>(text.error());
@@ -152,12 +162,15 @@ void TopLook::add_rows(const Job& job, bool ended, const std::string& opened, to
     Job without = job;
     without.dir = record::JobDir();
     const JobView view = view_job(without, false);
-    top::Row row = top_row(view, pace_of_job(view, {}, now));
+    top::Row row = top_row(view, pace_of_job(view, {}, now_ms()));
+    // Those of a run without Slurm are its directory.
+    row.id = row_id(job);
+    row.target = pause_target(job);
     row.unread = true;
     snapshot->rows.push_back(std::move(row));
     return;
   }
-  if (part->silent) silent_[job.id] = now + kSilentMs;
+  if (part->silent) silent_[job.id] = monotonic_ms() + kSilentMs;
   for (top::Row& row : part->rows) snapshot->rows.push_back(std::move(row));
   if (part->detail) snapshot->detail = std::move(part->detail);
 }

@@ -24,8 +24,9 @@ class TopLook {
  public:
   static constexpr int64_t kSlurmEveryMs = 10'000;
 
-  // Finds the directories that are named. kNotFound for one that is none, and where neither is named and Slurm's
-  // commands are not installed.
+  // Finds the directories that are named. kNotFound for a name that is no folder or no job directory, kInvalid for a
+  // checkpoint directory; kNotFound, too, where Slurm's commands are not installed and no run without Slurm is named or
+  // lies in the current folder.
   static Result<TopLook> make(const TopOptions& options);
 
   // opened: Row::id of the job of which everything is read; empty: none. Never fails: what cannot be read is missing,
@@ -36,16 +37,17 @@ class TopLook {
   TopLook() = default;
   void ask_slurm();
   void add_rows(const Job& job, bool ended, const std::string& opened, top::Snapshot* snapshot);
-  bool wants(const Job& job) const;
+  bool wants(const std::string& id) const;
 
   std::vector<std::string> ids_;  // empty: all jobs
-  std::vector<Job> local_;        // runs without Slurm
+  std::vector<Job> local_;        // runs without Slurm, and where Slurm's commands are not installed all that are named
   bool all_users_ = false, ask_ = true;
   int64_t slurm_ms_ = 0;
   std::string problem_;
-  std::vector<Job> jobs_;                  // as Slurm has listed them
-  std::vector<Job> ended_;                 // that Slurm listed before, the newest last
-  std::map<std::string, int64_t> silent_;  // of which dlrun did not answer: until when it is not asked again
+  std::vector<Job> jobs_;   // as Slurm has listed them
+  std::vector<Job> ended_;  // that Slurm listed before, the newest last
+  std::map<std::string, int64_t>
+      silent_;  // of which dlrun did not answer: until when (monotonic_ms()) it is not asked again
 };
 
 }  // namespace dl::ctl

@@ -93,7 +93,8 @@ void read_log(const Job& job, top::Detail* detail) {
 }  // namespace
 
 std::string row_id(const Job& job) {
-  return job.local ? job.dir.root() : job.name();
+  // It travels as JSON, and has to come back as it was: a path may be no UTF-8.
+  return job.local ? printable(job.dir.root(), 20'000) : job.name();
 }
 
 std::string pause_target(const Job& job) {

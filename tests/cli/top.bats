@@ -259,6 +259,60 @@ STEPS
   touch enough && wait
 }
 
+@test "a run whose directory's name is not UTF-8 is opened" {
+  run_job a 'echo "step 3: loss=0.5"'
+  mv a $'a\xff'
+  on_terminal 100x30 "$dlctl" top $'a\xff' <<'STEPS'
+see ^> a
+type \r
+see ^step 3: loss=0.5
+type qq
+ends 0
+STEPS
+}
+
+@test "runs whose directories root does not read are two rows" {
+  [ "$EUID" -eq 0 ] || skip "needs root"
+  run_job a 'echo "step 3: loss=0.5"'
+  cp -r a b
+  chmod 777 a b  # of root, and others may write there
+  on_terminal 100x30 "$dlctl" top a b <<'STEPS'
+see ^> a
+see ^  b
+type j
+see ^> b
+type \r
+see ^job +b
+see its job directory cannot be read
+type qq
+ends 0
+STEPS
+}
+
+@test "the job of another user whose dlrun was killed does not train for ever" {
+  [ "$EUID" -eq 0 ] || skip "needs root"
+  there=$(mktemp -d)
+  chmod 755 "$there"
+  start_job a "echo begun; while [ ! -e $PWD/enough ]; do sleep 0.1; done"
+  kill -KILL $!
+  touch enough
+  mv a "$there/dl-12" && chown -R nobody "$there/dl-12"
+  setpriv --reuid nobody --clear-groups test -r "$there/dl-12/events.jsonl" || skip "this folder is root's alone"
+  # A Slurm that has the job for as long as there is a file `queued`.
+  mkdir bin && touch queued
+  printf '#!/bin/sh\n[ ! -e %s/queued ] || printf "12\\037RUNNING\\037None\\037nobody\\037p\\037q\\037a\\037N/A\\037N/A\\037N/A\\037n1\\037%s\\037train\\037(null)\\n"\n' \
+    "$PWD" "$there" >bin/squeue
+  chmod +x bin/squeue
+  PATH=$PWD/bin:$PATH on_terminal 120x20 "$dlctl" top --all <<'STEPS'
+see ^> 12 +nobody +train +PROCESSING
+run rm queued
+see ^> 12 .* FAILED .*dlrun was killed
+type q
+ends 0
+STEPS
+  rm -r "$there"
+}
+
 @test "where one cannot draw, it prints once" {
   run_job a 'echo "step 3: loss=0.5"'
   run --separate-stderr "$dlctl" top a </dev/null
@@ -277,6 +331,11 @@ STEPS
   run python3 "$top_srcdir/tests/lib/in_terminal.py" 80x24 "$dlctl" top --batch a
   contains "$output" '^a +- +COMPLETED'
   lacks
+  # Where Slurm's commands are not installed, the directory of a Slurm's job is all there is of it.
+  cp -r a dl-12
+  run env PATH="$PWD/nowhere" "$dlctl" top -b dl-12
+  [ "$status" -eq 0 ]
+  contains "$output" '^12 +- +COMPLETED'
   run "$dlctl" top -b --sort size a
   [ "$status" -eq 2 ]
   contains "$output" "--sort 'size'; allowed: job, user, name, state, since, step, rate, loss, left, gpu, cpu, save, why"

@@ -108,5 +108,15 @@ TEST(CtlPaceTest, ARowSaysOnlyWhatIsKnown) {
   EXPECT_EQ(top_row(view, {}).target, "13");
 }
 
+// It travels as JSON, to the process that draws and back.
+TEST(CtlPaceTest, TheIdOfARowIsTextWhateverItsDirectoryIsCalled) {
+  Job job;
+  job.local = true;
+  job.dir = record::JobDir("/jobs/a\xff");
+  const std::string id = row_id(job);
+  EXPECT_EQ(Json::parse(Json(id).dump()).text(), id);
+  EXPECT_EQ(id, "/jobs/a\\xff");
+}
+
 }  // namespace
 }  // namespace dl::ctl

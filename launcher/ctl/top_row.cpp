@@ -127,7 +127,8 @@ top::Row top_row(const JobView& view, const JobPace& pace) {
   row.limit_ms = pace.limit_ms;
   row.attempt = view.attempt;
   row.learners = view.plan.learners;
-  row.gpus = view.plan.learners * view.plan.gpus_per_learner;
+  row.gpus =
+      static_cast<int>(std::clamp<int64_t>(int64_t{view.plan.learners} * view.plan.gpus_per_learner, 0, 1'000'000'000));
   row.step = if_known(pace.step, -1);
   row.saved_step = if_known(view.saved_step, -1);
   row.total_steps = if_known(pace.pace.total, 0);

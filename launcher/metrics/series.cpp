@@ -26,11 +26,17 @@ double double_of(uint64_t bits) {
   return value;
 }
 
+// Learners may write anything there. Readers may add and subtract such times without an overflow.
+int64_t time_of(uint64_t bits) {
+  constexpr int64_t kLast = 1'000'000'000'000'000;  // about 30,000 years after 1970
+  return std::clamp<int64_t>(static_cast<int64_t>(bits), 0, kLast);
+}
+
 void take_record(char kind, std::string_view body, SeriesFile* file) {
   if (kind == 'P' && body.size() == kPointBytes) {
     const uint64_t id = get_little(body, 0, 4);
     if (id < file->series.size())
-      file->series[id].points.push_back({static_cast<int64_t>(get_little(body, 4, 8)),
+      file->series[id].points.push_back({time_of(get_little(body, 4, 8)),
                                          std::max(kNoStep, static_cast<int64_t>(get_little(body, 12, 8))),
                                          double_of(get_little(body, 20, 8))});
   } else if (kind == 'N' && body.size() >= 5) {
@@ -39,7 +45,7 @@ void take_record(char kind, std::string_view body, SeriesFile* file) {
       return;
     file->series.push_back({std::string(body.substr(5, group)), std::string(body.substr(5 + group)), {}});
   } else if (kind == 'B' && body.size() == 16) {
-    file->begin = Begin{static_cast<int64_t>(get_little(body, 0, 8)), static_cast<int64_t>(get_little(body, 8, 8))};
+    file->begin = Begin{static_cast<int64_t>(get_little(body, 0, 8)), time_of(get_little(body, 8, 8))};
   } else if (kind == 'O' && body.size() > 8) {
     file->positions[std::string(body.substr(8))] = get_little(body, 0, 8);
   } else if (kind == 'T' && file->notes.size() < kMostNotes) {

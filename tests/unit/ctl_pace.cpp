@@ -2,6 +2,8 @@
 // What `dlctl status` and `top` say of a job's speed, of what remains, and of its end.
 #include <gtest/gtest.h>
 
+#include <climits>
+
 #include "launcher/ctl/job_pace.h"
 #include "launcher/ctl/top_row.h"
 
@@ -106,6 +108,14 @@ TEST(CtlPaceTest, ARowSaysOnlyWhatIsKnown) {
   view.job.id = "13";
   EXPECT_EQ(top_row(view, {}).id, "13.2");
   EXPECT_EQ(top_row(view, {}).target, "13");
+}
+
+TEST(CtlPaceTest, ARowOfAHostilePlanHasNumbersThatCanBeCountedWith) {
+  JobView view = trains();
+  view.plan.learners = view.plan.gpus_per_learner = INT_MAX;
+  EXPECT_EQ(top_row(view, {}).gpus, 1'000'000'000);
+  view.plan.gpus_per_learner = INT_MIN;
+  EXPECT_EQ(top_row(view, {}).gpus, 0);
 }
 
 // It travels as JSON, to the process that draws and back.

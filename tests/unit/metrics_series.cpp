@@ -53,6 +53,23 @@ std::string sample(size_t frames) {
   return text;
 }
 
+// A learner may write anything there, and readers compute with times.
+TEST(SeriesTest, NoTimeIsBeforeThe1970sOrAfterAllOthers) {
+  std::string text(kSeriesMagic);
+  Frame frame;
+  frame.add_name(0, "train", "loss");
+  frame.add_point(0, {INT64_MIN, 1, 0.5});
+  frame.add_point(0, {INT64_MAX, 2, 0.5});
+  frame.add_begin({0, INT64_MIN});
+  text += frame.take();
+  const auto file = parse_series(text);
+  ASSERT_TRUE(file);
+  ASSERT_EQ(file->series.at(0).points.size(), 2U);
+  EXPECT_EQ(file->series[0].points[0].time_ms, 0);
+  EXPECT_EQ(file->series[0].points[1].time_ms, 1'000'000'000'000'000);
+  EXPECT_EQ(file->begin->time_ms, 0);
+}
+
 TEST(SeriesTest, AnyPrefixGivesTheWholeFramesInIt) {
   const std::string text = sample(5);
   size_t points = 0;

@@ -88,6 +88,7 @@ class Live {
  public:
   Live(LookChild child, const TopOptions& options) : child_(std::move(child)), colour_(standard_output().colour) {
     state_.all_users = options.all_users;
+    state_.named = !options.jobs.empty();
     state_.by = top::column_of(options.sort).value_or(top::Column::kState);
     ascii_ = !locale_is_utf8();
   }
@@ -167,12 +168,12 @@ class Live {
 Status print_once(TopLook look, const TopOptions& options) {
   top::State state;
   state.all_users = options.all_users;
+  state.named = !options.jobs.empty();
   state.by = top::column_of(options.sort).value_or(top::Column::kState);
   top::take(look.look(""), &state);
   if (!state.snapshot.problem.empty()) return Error{Errc::kIo, printable(state.snapshot.problem, 300)};
   if (state.snapshot.rows.empty()) {
-    std::puts(options.all_users ? "no job is queued or running"
-                                : "you have no job queued or running (all users: dlctl top --all)");
+    std::puts(top::none_text(state).c_str());
     return {};
   }
   std::fputs(top::list_text(state, now_ms()).c_str(), stdout);

@@ -126,7 +126,7 @@ class Composer {
     for (const auto& [name, count] : states)
       parts += (parts.empty() ? ": " : ", ") + std::to_string(count) + " " + harmless(name, 20);
     text += parts;
-    if (!state_.all_users) text += parts.empty() ? " of yours" : "";
+    if (!state_.all_users && !state_.named && parts.empty()) text += " of yours";
     std::string age;
     if (state_.looked && place_.now_ms - state_.snapshot.time_ms > kOldMs)
       age = "looked " + time_text(place_.now_ms - state_.snapshot.time_ms) + " ago";
@@ -149,9 +149,7 @@ class Composer {
   void list(size_t body) {
     const auto& rows = state_.snapshot.rows;
     if (rows.empty()) {
-      if (state_.looked && body > 0)
-        add(state_.all_users ? "no job is queued or running"
-                             : "you have no job queued or running (all: dlctl top --all)");
+      if (state_.looked && body > 0) add(none_text(state_));
       return;
     }
     Cells cells = cells_of(state_, place_.now_ms);
@@ -256,6 +254,12 @@ class Composer {
 
 Frame compose(State* state, const Place& place) {
   return Composer(state, place).make();
+}
+
+std::string none_text(const State& state) {
+  if (state.named) return "none of these jobs is queued or running";
+  return state.all_users ? "no job is queued or running"
+                         : "you have no job queued or running (all users: dlctl top --all)";
 }
 
 std::string list_text(const State& state, int64_t now_ms) {

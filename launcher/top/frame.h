@@ -23,6 +23,9 @@ Frame compose(State* state, const Place& place);
 // The list alone, for a pipe or a file: all rows and all columns, however wide.
 std::string list_text(const State& state, int64_t now_ms);
 
+// What is said where there are no rows.
+std::string none_text(const State& state);
+
 // The lines that tell of an opened job. In frame_job.cpp.
 std::vector<Line> job_lines(const State& state, const Place& place, int body_rows);
 

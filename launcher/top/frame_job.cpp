@@ -34,7 +34,7 @@ class JobText {
     }
     const auto& detail = state_.snapshot.detail;
     if (!detail || detail->id != state_.opened) {
-      if (row != nullptr) add("reading its directory ...");
+      if (row != nullptr && !row->unread) add("reading its directory ...");
       return std::move(lines_);
     }
     if (!detail->checkpoint.empty()) fact("checkpoint", harmless(detail->checkpoint, kMostLine));

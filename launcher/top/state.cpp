@@ -29,6 +29,9 @@ void ask(bool pause, State* state) {
     state->message = "no job is selected";
   } else if (pause && !row->may_pause) {
     state->message = "job " + row->job + " cannot be paused: it is " + row->state;
+  } else if (!pause && !row->may_resume && row->state == "HALTED") {
+    state->message =
+        "Slurm does not have job " + row->job + ": start it again as before, it goes on from its checkpoint";
   } else if (!pause && !row->may_resume) {
     state->message = "job " + row->job + " is not paused: it is " + row->state;
   } else {

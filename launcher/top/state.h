@@ -26,6 +26,7 @@ struct Action {
 
 struct State {
   bool all_users = false;
+  bool named = false;  // only jobs that were named are shown
   Column by = Column::kState;
   bool descending = false;
   std::string selected;  // Row::id; empty: the first row

@@ -336,6 +336,13 @@ STEPS
   run env PATH="$PWD/nowhere" "$dlctl" top -b dl-12
   [ "$status" -eq 0 ]
   contains "$output" '^12 +- +COMPLETED'
+  # A Slurm without a job.
+  mkdir bin
+  printf '#!/bin/sh\n' >bin/squeue && chmod +x bin/squeue
+  PATH=$PWD/bin:$PATH run "$dlctl" top -b 12
+  [ "$output" = "none of these jobs is queued or running" ]
+  PATH=$PWD/bin:$PATH run "$dlctl" top -b
+  [ "$output" = "you have no job queued or running (all users: dlctl top --all)" ]
   run "$dlctl" top -b --sort size a
   [ "$status" -eq 2 ]
   contains "$output" "--sort 'size'; allowed: job, user, name, state, since, step, rate, loss, left, gpu, cpu, save, why"

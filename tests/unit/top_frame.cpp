@@ -145,6 +145,32 @@ TEST(TopFrameTest, AnOpenedJobShowsItsFactsItsCurveItsLinesAndWhatHappened) {
   EXPECT_NE(shown(&state, 100, 60).find("not queued or running any more"), std::string::npos);
 }
 
+TEST(TopFrameTest, NobodyWaitsForADirectoryThatCannotBeRead) {
+  Row row = known("12");
+  row.unread = true;
+  State state = state_of({row});
+  type(&state, "\r");
+  const std::string text = shown(&state, 100, 40);
+  EXPECT_NE(text.find("its job directory cannot be read"), std::string::npos) << text;
+  EXPECT_EQ(text.find("reading its directory"), std::string::npos) << text;
+}
+
+TEST(TopFrameTest, AnEmptyListSaysWhoseJobsWereLookedFor) {
+  State state = state_of({});
+  std::string text = shown(&state, 80, 10);
+  EXPECT_NE(text.find("0 jobs of yours"), std::string::npos) << text;
+  EXPECT_NE(text.find("you have no job queued or running"), std::string::npos) << text;
+  state.named = true;
+  text = shown(&state, 80, 10);
+  EXPECT_EQ(text.find("yours"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nnone of these jobs is queued or running\n"), std::string::npos) << text;
+  state.named = false;
+  state.all_users = true;
+  text = shown(&state, 80, 10);
+  EXPECT_EQ(text.find("yours"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nno job is queued or running\n"), std::string::npos) << text;
+}
+
 TEST(TopFrameTest, AnOpenedJobIsScrolledToItsEndAndNotFurther) {
   State state = state_of({known("12")});
   type(&state, "\r");

@@ -74,6 +74,16 @@ TEST(TopStateTest, AJobIsResumedOnlyIfItIsHeld) {
   EXPECT_EQ(action.id, "3");
 }
 
+TEST(TopStateTest, WhatSlurmDoesNotHaveIsStartedAgainByPeople) {
+  Row halted = waiting("a", "paused: saved at train step 40");
+  halted.state = "HALTED";
+  halted.may_pause = false;
+  State state = state_of({halted});
+  type(&state, "r");
+  EXPECT_FALSE(state.question);
+  EXPECT_EQ(state.message, "Slurm does not have job a: start it again as before, it goes on from its checkpoint");
+}
+
 TEST(TopStateTest, TheQuestionNamesWhatWouldBePaused) {
   Row element = waiting("12_[3-7]", "Priority");
   element.target = "12";

@@ -28,7 +28,7 @@ std::optional<int64_t> if_known(int64_t value, int64_t unknown) {
   return value == unknown ? std::nullopt : std::optional(value);
 }
 
-// Runs of samples that are joined; a gap stands between two of them.
+// Leaves so few samples of each curve as a terminal can show. Between two parts that are not joined stands a NaN.
 void thin(plot::Chart* chart) {
   for (plot::Curve& curve : chart->curves) {
     plot::Range range{HUGE_VAL, -HUGE_VAL};

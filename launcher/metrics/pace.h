@@ -27,7 +27,8 @@ struct Pace {
 // log counts to, if that agrees with the train steps.
 Pace pace_of(const SeriesFile& file);
 
-// Whether the rate still says something at `now_ms`: a value is not much older than a train step takes.
+// Whether the rate still holds at `now_ms` (ms since the epoch): it is not older than a minute, or than five train
+// steps take if that is longer.
 bool is_fresh(const Pace& pace, int64_t now_ms);
 
 // What the learners of a job use at `now_ms`, from the series that dlrun writes of it (group "use"); none: not

@@ -27,7 +27,7 @@ struct Frame {
 std::string plain_text(const Frame& frame);
 
 // The bytes that turn `before` into `now`: only lines that differ are drawn. `whole`: nothing is known of what stands
-// on the terminal. Without `colour` only bold, dim and reverse are used, which are no colours.
+// on the terminal. Without `colour` only bold and reverse are used, which are no colours.
 std::string drawing(const Frame& before, const Frame& now, bool colour, bool whole);
 
 // What a terminal is told at the beginning, and at the end: the alternate screen, on which nothing of the screen before

@@ -44,8 +44,7 @@ JobPace read_pace(const JobView& view, int64_t now_ms) {
   metrics::Pace pace;
   if (!ranks.empty()) pace = metrics::pace_of(series(learner_series(attempts.back(), ranks.front())));
   JobPace job = pace_of_job(view, std::move(pace), now_ms);
-  if (job.active)
-    job.use = metrics::use_now(series("metrics/attempt-" + std::to_string(attempts.back()) + "/use.series"), now_ms);
+  if (job.active) job.use = metrics::use_now(series(use_series(attempts.back())), now_ms);
   return job;
 }
 

@@ -111,7 +111,6 @@ top::Row top_row(const JobView& view, const JobPace& pace) {
   row.name = view.name;
   row.state = shown_name(view.shown);
   row.reason = view.shown.reason;
-  row.cancelled = view.shown.cancelled;
   if (view.job.slurm) {
     const std::string& state = view.job.slurm->state;
     // The record tells of a pause some seconds before Slurm is asked again.
@@ -157,7 +156,6 @@ top::Detail top_detail(const Job& job) {
   const JobView view = view_job(job, false);
   detail.dir = job.dir.root();
   detail.checkpoint = view.plan.checkpoint;
-  detail.learners = view.plan.node_list;
   const size_t skipped = view.history.size() - std::min(view.history.size(), kShownTopEvents);
   for (size_t i = skipped; i < view.history.size(); ++i) {
     const record::Event& event = view.history[i];

@@ -117,7 +117,7 @@ bool is_fresh(const Pace& pace, int64_t now_ms) {
 UseNow use_now(const SeriesFile& file, int64_t now_ms) {
   UseNow use;
   for (const Series& series : file.series) {
-    if (series.group != "use" || series.points.empty()) continue;
+    if (series.group != kUse || series.points.empty()) continue;
     const Point& last = series.points.back();
     if (now_ms - last.time_ms > kFreshMs || !std::isfinite(last.value) || last.value < 0) continue;
     if (series.name == "gpu_used_percent") use.gpu_percent = last.value;

@@ -101,7 +101,7 @@ class Composer {
       text(job_lines(state_, place_, static_cast<int>(body)), body);
     else
       list(body);
-    frame_.lines.resize(std::min(frame_.lines.size(), rows > 0 ? rows - 1 : 0));
+    frame_.lines.resize(std::min(frame_.lines.size(), rows - 1));
     while (frame_.lines.size() + 1 < rows) frame_.lines.emplace_back();
     bottom();
     if (place_.ascii)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/count.h"
 #include "common/base/local_time.h"
 #include "common/base/parse.h"
 #include "launcher/plot/text_plot.h"
@@ -68,8 +69,8 @@ class JobText {
     fact("state", state);
     if (row.unread) fact("note", "its job directory cannot be read, so only what Slurm says is shown", Style::kWarning);
     std::string size = row.attempt > 0 ? "attempt " + std::to_string(row.attempt) : "not started yet";
-    if (row.learners > 0) size += fmt::format(", {} learner{}", row.learners, row.learners == 1 ? "" : "s");
-    if (row.gpus > 0) size += fmt::format(", {} GPU{}", row.gpus, row.gpus == 1 ? "" : "s");
+    if (row.learners > 0) size += ", " + count_text(row.learners, "learner");
+    if (row.gpus > 0) size += ", " + count_text(row.gpus, "GPU");
     fact("attempt", size);
     progress(row);
     use(row);
@@ -101,8 +102,7 @@ class JobText {
   void use(const Row& row) {
     std::string text = "GPU " + (row.gpu_use ? fmt::format("{:.0f}%", *row.gpu_use) : std::string("not measured"));
     text += row.cpus_used ? ", " + cpus_text(row.cpus_used) + " CPUs busy" : ", CPU not measured";
-    if (row.idle_gpus > 0)
-      text += fmt::format("; {} GPU{} not used for long", row.idle_gpus, row.idle_gpus == 1 ? "" : "s");
+    if (row.idle_gpus > 0) text += "; " + count_text(row.idle_gpus, "GPU") + " not used for long";
     fact("use", text);
   }
 

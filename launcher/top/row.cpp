@@ -29,7 +29,6 @@ void visit_members(AnyRow& row, Visit visit) {
   visit("name", row.name);
   visit("state", row.state);
   visit("reason", row.reason);
-  visit("cancelled", row.cancelled);
   visit("may_pause", row.may_pause);
   visit("may_resume", row.may_resume);
   visit("active", row.active);

@@ -18,7 +18,6 @@ struct Row {
   std::string job;     // how people write it: "12.2" is the second dlrun of job 12
   std::string target;  // what `dlctl pause` and `resume` are told: "12", or the path of a job directory
   std::string user, name, state, reason;
-  bool cancelled = false;
   bool may_pause = false, may_resume = false;  // it runs or waits; it is held
   bool active = false;                         // learners run
   std::optional<int64_t> since_ms;             // of the state

@@ -53,7 +53,6 @@ Json detail_json(const Detail& detail) {
   Json json = {{"id", detail.id},
                {"dir", detail.dir},
                {"checkpoint", detail.checkpoint},
-               {"learners", detail.learners},
                {"no_chart", detail.no_chart},
                {"log_name", detail.log_name},
                {"log", detail.log}};
@@ -74,7 +73,6 @@ Result<Detail> detail_of(const Json& json) {
     detail.id = json.at("id").text();
     detail.dir = json.at("dir").text();
     detail.checkpoint = json.at("checkpoint").text();
-    detail.learners = json.at("learners").text();
     detail.no_chart = json.at("no_chart").text();
     detail.log_name = json.at("log_name").text();
     detail.log = json.at("log").get<std::vector<std::string>>();

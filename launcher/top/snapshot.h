@@ -25,7 +25,7 @@ struct DetailEvent {
 struct Detail {
   std::string id;   // Row::id
   std::string dir;  // its job directory
-  std::string checkpoint, learners;
+  std::string checkpoint;
   std::vector<DetailEvent> events;   // of the job, the newest last
   std::optional<plot::Chart> chart;  // of the loss, or what there is instead
   std::string no_chart;              // why there is none

@@ -3,7 +3,6 @@
 """on_terminal.py COLUMNSxROWS COMMAND...: runs a full-screen command in a pseudo-terminal, and does with it what the lines of standard input say:
 
   see REGEX       waits until the text on the terminal has it (lines end with a newline, blanks at their ends are gone)
-  unseen REGEX    waits until it has not
   type TEXT       types it (escapes as in Python: \\r, \\033)
   size 40x10      gives the terminal another size
   signal TERM     sends the command a signal
@@ -171,8 +170,6 @@ class Command:
         word, _, rest = line.partition(" ")
         if word == "see":
             self.until(lambda: self.sees(rest), line)
-        elif word == "unseen":
-            self.until(lambda: not self.sees(rest), line)
         elif word == "type":
             os.write(self.terminal, unescaped(rest).encode("latin-1"))
         elif word == "size":

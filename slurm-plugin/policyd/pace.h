@@ -18,7 +18,7 @@ namespace dl::policyd {
 // others waited for locks, or for a machine that had other work.
 class LookPace {
  public:
-  static constexpr double kShare = 0.025;
+  static constexpr double kShare = 0.0175;
   static constexpr std::chrono::milliseconds kLongest{5000};  // also if slurmctld takes still longer
   void took(std::chrono::duration<double> look) { last_[next_++ % last_.size()] = look; }
   std::chrono::milliseconds pause(std::chrono::milliseconds interval) const {

@@ -213,8 +213,8 @@ TEST(LookPaceTest, TheLongerLooksTakeTheLaterTheNextOneComes) {
     return pace.pause(milliseconds(1000));
   };
   EXPECT_EQ(pause(milliseconds(0)), milliseconds(1000));
-  EXPECT_EQ(pause(milliseconds(25)), milliseconds(1000)) << "a look of a fortieth of the usual pause changes nothing";
-  EXPECT_EQ(pause(milliseconds(70)), milliseconds(2800));
+  EXPECT_EQ(pause(milliseconds(17)), milliseconds(1000)) << "a short look changes nothing";
+  EXPECT_EQ(pause(milliseconds(70)), milliseconds(4000));
   EXPECT_EQ(pause(milliseconds(20'000)), milliseconds(5000)) << "slurmctld hangs";
 }
 

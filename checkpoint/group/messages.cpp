@@ -27,13 +27,14 @@ std::string say_error(const Error& error) {
 
 Result<std::string> hear(const std::string& message) {
   if (message.compare(0, 3, "ok ") == 0) return message.substr(3);
+  const Error unreadable{Errc::kInternal, "a message of another rank cannot be read; all ranks need the same libdlckpt"};
   const auto json = parse_json(message);
-  if (!json)
-    return Error{Errc::kInternal, "a message of another rank cannot be read; all ranks need the same libdlckpt"};
+  if (!json) return unreadable;
   Error error;
   DL_TRY_ASSIGN(const int64_t code, int_member(*json, "code", 0, static_cast<int>(Errc::kInternal)));
   error.code = static_cast<Errc>(code);
   DL_TRY_ASSIGN(error.text, string_member(*json, "text", 65536));
+  if (error.text.empty()) return unreadable;
   DL_TRY_ASSIGN(const int64_t number, int_member(*json, "errno", 0, 65536));
   error.sys_errno = static_cast<int>(number);
   return error;

@@ -63,4 +63,14 @@ std::string drawing(const Frame& before, const Frame& now, bool colour, bool who
   return bytes;
 }
 
+size_t piece_of(std::string_view drawing, size_t most) {
+  if (drawing.size() <= most) return drawing.size();
+  const size_t sequence = drawing.rfind('\033', most);
+  if (sequence != std::string_view::npos && sequence > 0) return sequence;
+  // A text that is longer: the bytes of a character behind its first are 10xxxxxx.
+  size_t end = most;
+  while (end > 1 && (static_cast<unsigned char>(drawing[end]) & 0xC0U) == 0x80) --end;
+  return end;
+}
+
 }  // namespace dl::top

@@ -198,15 +198,21 @@ Wake Tty::wait(const std::vector<int>& fds, int timeout_ms) {
 }
 
 Tty::Written Tty::write(std::string_view bytes) {
+  size_t left = 0;  // of a piece that was begun
   while (!bytes.empty()) {
     struct pollfd items[] = {{STDOUT_FILENO, POLLOUT, 0}, {g_pipe[0], POLLIN, 0}};
     if (::poll(items, 2, -1) < 0 && errno != EINTR) return Written::kGone;
-    if (items[1].revents != 0) return Written::kPart;
+    const bool writable = (items[0].revents & POLLOUT) != 0;
+    // What is drawn next must not begin within a sequence. A terminal that has been stopped is not waited for.
+    if (items[1].revents != 0 && (left == 0 || !writable)) return Written::kPart;
     if ((items[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return Written::kGone;
-    if ((items[0].revents & POLLOUT) == 0) continue;
-    const ssize_t n = ::write(STDOUT_FILENO, bytes.data(), std::min(bytes.size(), kAtOnce));
+    if (!writable) continue;
+    if (left == 0) left = piece_of(bytes, kAtOnce);
+    const ssize_t n = ::write(STDOUT_FILENO, bytes.data(), left);
     if (n < 0 && errno != EINTR && errno != EAGAIN) return Written::kGone;
-    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+    if (n <= 0) continue;
+    bytes.remove_prefix(static_cast<size_t>(n));
+    left -= static_cast<size_t>(n);
   }
   return Written::kAll;
 }

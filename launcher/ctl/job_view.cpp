@@ -21,11 +21,6 @@ using record::Event;
 constexpr int64_t kMaxEvents = int64_t{64} << 20, kMaxForeignEvents = int64_t{1} << 20;
 constexpr std::chrono::milliseconds kAskTimeout{1000};
 
-Result<record::EventHistory> read_history(const record::JobDir& dir, bool foreign) {
-  DL_TRY_ASSIGN(const UniqueFd fd, record::open_below(dir.root(), "events.jsonl", record::Kind::kFile));
-  return record::read_events(fd.get(), foreign ? kMaxForeignEvents : kMaxEvents);
-}
-
 std::string read_scaling(const record::JobDir& dir) {
   const auto text = record::read_below(dir.root(), job_directory::kScaling, record::kMostScalingBytes);
   if (!text) return "";
@@ -69,6 +64,11 @@ void take_answer(const protocol::JobStatus& status, JobView* view) {
 
 }  // namespace
 
+Result<record::EventHistory> read_history(const Job& job) {
+  DL_TRY_ASSIGN(const UniqueFd fd, record::open_below(job.dir.root(), "events.jsonl", record::Kind::kFile));
+  return record::read_events(fd.get(), is_foreign(job) ? kMaxForeignEvents : kMaxEvents);
+}
+
 JobView view_job(const Job& job, bool ask) {
   JobView view;
   view.job = job;
@@ -76,7 +76,7 @@ JobView view_job(const Job& job, bool ask) {
   std::optional<Error> unread;
   if (job.has_dir()) {
     const bool foreign = is_foreign(job);
-    auto history = read_history(job.dir, foreign);
+    auto history = read_history(job);
     if (history) {
       summary = record::summarise(history->events);
       view.learners = learners_from(history->events, summary.attempts);

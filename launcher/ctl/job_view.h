@@ -45,6 +45,9 @@ struct JobView {
 // second.
 JobView view_job(const Job& job, bool ask);
 
+// The events in the job directory; of another user's job the newest 1 MiB of them. Errors of record::open_below().
+Result<record::EventHistory> read_history(const Job& job);
+
 // For a list of jobs: those dlruns of a job that are running, or the job itself if none is.
 std::vector<Job> runs_at_work(const Job& job);
 

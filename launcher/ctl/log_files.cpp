@@ -8,6 +8,7 @@
 
 #include "common/base/parse.h"
 #include "launcher/logs/frames.h"
+#include "launcher/logs/log_file.h"
 #include "launcher/record/open_below.h"
 
 namespace dl::ctl {
@@ -56,6 +57,26 @@ std::vector<int> list_learner_logs(const record::JobDir& dir, int attempt) {
 
 std::string learner_log(int attempt, int rank) {
   return record::JobDir("").learner_log(attempt, rank).substr(1);
+}
+
+Result<std::vector<std::string>> last_lines(const record::JobDir& dir, int attempt, int rank, size_t most_lines,
+                                            size_t most_bytes) {
+  DL_TRY_ASSIGN(logs::LogFile file, logs::LogFile::open(dir.root(), learner_log(attempt, rank)));
+  DL_TRY_ASSIGN(const uint64_t size, file.size());
+  std::string tail;
+  uint64_t at = size > most_bytes ? size - most_bytes : 0;
+  const bool begins_within = at > 0;
+  while (tail.size() < most_bytes) {
+    std::string part;
+    if (!file.read(&at, most_bytes, &part) || part.empty()) break;
+    at += part.size();
+    tail += part;
+  }
+  std::vector<std::string> lines = split(tail, '\n');
+  if (!lines.empty() && lines.back().empty()) lines.pop_back();
+  if (begins_within && lines.size() > 1) lines.erase(lines.begin());
+  if (lines.size() > most_lines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(most_lines));
+  return lines;
 }
 
 std::vector<int> list_metrics_attempts(const record::JobDir& dir) {

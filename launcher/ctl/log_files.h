@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
 #include "launcher/record/job_dir.h"
 
 namespace dl::ctl {
@@ -15,6 +16,10 @@ std::vector<int> list_attempts(const record::JobDir& dir);
 std::vector<int> list_learner_logs(const record::JobDir& dir, int attempt);
 // "logs/attempt-1/learner-0.log"
 std::string learner_log(int attempt, int rank);
+// The last lines of that log, oldest first: at most so many, of its last `most_bytes` bytes. Errors of
+// logs::LogFile::open().
+Result<std::vector<std::string>> last_lines(const record::JobDir& dir, int attempt, int rank, size_t most_lines,
+                                            size_t most_bytes);
 
 // The same of metrics/attempt-A and of metrics/attempt-A/learner-R.series.
 std::vector<int> list_metrics_attempts(const record::JobDir& dir);

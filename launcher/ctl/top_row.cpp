@@ -13,7 +13,6 @@
 #include "launcher/ctl/act_as.h"
 #include "launcher/ctl/log_files.h"
 #include "launcher/ctl/metrics_plot.h"
-#include "launcher/logs/log_file.h"
 #include "launcher/plot/thin.h"
 
 namespace dl::ctl {
@@ -68,23 +67,9 @@ void read_log(const Job& job, top::Detail* detail) {
   const std::vector<int> ranks = list_learner_logs(job.dir, attempts.back());
   if (ranks.empty()) return;
   detail->log_name = fmt::format("learner {}, attempt {}", ranks.front(), attempts.back());
-  auto file = logs::LogFile::open(job.dir.root(), learner_log(attempts.back(), ranks.front()));
-  if (!file) return;
-  const auto size = file->size();
-  if (!size) return;
-  std::string tail;
-  uint64_t at = *size > kTailBytes ? *size - kTailBytes : 0;
-  const bool begins_within = at > 0;
-  while (tail.size() < kTailBytes) {
-    std::string part;
-    if (!file->read(&at, kTailBytes, &part) || part.empty()) break;
-    at += part.size();
-    tail += part;
-  }
-  std::vector<std::string> lines = split(tail, '\n');
-  if (!lines.empty() && lines.back().empty()) lines.pop_back();
-  if (begins_within && lines.size() > 1) lines.erase(lines.begin());
-  if (lines.size() > kShownLogLines) lines.erase(lines.begin(), lines.end() - kShownLogLines);
+  auto tail = last_lines(job.dir, attempts.back(), ranks.front(), kShownLogLines, kTailBytes);
+  if (!tail) return;
+  std::vector<std::string> lines = *std::move(tail);
   for (std::string& line : lines)
     if (line.size() > kLogLineBytes) line = line.substr(line.size() - kLogLineBytes);  // the end of a progress bar
   detail->log = std::move(lines);

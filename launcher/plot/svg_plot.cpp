@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The colours are those of Okabe and Ito, which colour-blind people can tell apart, lighter on a dark background. Where
-// there are more curves than colours, dash patterns tell them apart.
 #include "launcher/plot/svg_plot.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "common/base/count.h"
 #include "common/cli/svg.h"
+#include "launcher/plot/colours.h"
 #include "launcher/plot/scale.h"
 #include "launcher/plot/thin.h"
 
@@ -24,14 +22,7 @@ constexpr int kTicksUp = 5, kTicksAcross = 10;
 constexpr double kMarkName = 66;  // pixels that the name of a mark takes
 constexpr size_t kMostMarks = 200, kMostMarkLines = 12;
 
-struct Colour {
-  const char *light, *dark;
-};
-constexpr std::array kColours{Colour{"#0072b2", "#4ba3dc"}, Colour{"#d55e00", "#f2813a"}, Colour{"#009e73", "#2fc79b"},
-                              Colour{"#aa4488", "#dd8fbf"}, Colour{"#b07d00", "#e6b230"}, Colour{"#6a51a3", "#a993e0"},
-                              Colour{"#a50f15", "#f07f7f"}, Colour{"#525252", "#bdbdbd"}};
-constexpr std::array kDashes{"", "6 3", "2 3"};
-static_assert(kColours.size() * kDashes.size() == kMostSvgCurves);
+static_assert(kCurveStyles == kMostSvgCurves);
 
 std::string styles() {
   std::string light, dark;

@@ -70,5 +70,5 @@ measured() {
 @test "the observe bench finds logs by time, and has a learner write" {
   # 1: a target is missed, as on a busy machine.
   output=$(DL_BUILD_DIR=$top_builddir "$top_srcdir/tests/bench/observe/run" --quick --json) || [ $? -eq 1 ]
-  jq -e '[.[].name] == ["observe.use.8", "observe.use.64", "observe.since.middle", "observe.since.end", "observe.tee"]' <<<"$output"
+  jq -e '[.[].name] == ["observe.use.8", "observe.use.64", "observe.report.time", "observe.report.size", "observe.since.middle", "observe.since.end", "observe.tee"]' <<<"$output"
 }

@@ -175,6 +175,7 @@ SH
   wait_for 30 "its metrics are shown" bash -c "$(declare -f dlctl on_login dl_sandbox); stage=$stage top_srcdir=$top_srcdir; dlctl metrics $job | grep -qE '^loss +train +[0-9]+ +[0-9]+ +2 '"
   dlctl pause "$job"
   saved=$(field "$job" saved_step)
+  dlctl report "$job" -o - >paused.html
   dlctl resume "$job"
   wait_state "$job" COMPLETED 300
   dlctl metrics --json "$job" >shown.json
@@ -193,6 +194,15 @@ SH
   run dlctl metrics "$job"
   assert_contains "$output" '^accuracy +test +1 +299 +0.75 '
   assert_contains "$output" "^attempt 3 began with train step $saved\$"
+  # One page tells the same, of the paused job and of the one that has ended.
+  dlctl report "$job" -o - >ended.html
+  assert_contains "$(cat paused.html)" '<i class="halted"></i>HALTED</span>paused: saved at train step [0-9]+'
+  assert_contains "$(cat ended.html)" '<i class="completed"></i>COMPLETED</span>'
+  for text in '<figcaption>loss</figcaption>' '<title>attempt 3 began with train step' 'killed by signal 9' "<h1>Job $job: train.sh</h1>" \
+    '#SBATCH --dl-checkpoint=.*/ck,every=20steps' "scontrol write batch_script $job -" '<dt>memory</dt><dd>[0-9.]+ [KM]iB of '; do
+    assert_contains "$(cat ended.html)" "$text"
+  done
+  assert_contains "$(cat ended.html)" "<td class=\"n\">$saved</td>"
 }
 
 @test "pause: where dlrun cannot be reached, by a file and a signal" {

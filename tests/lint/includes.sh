@@ -36,6 +36,7 @@ launcher/record         | common/base common/contract common/json common/scaling
 launcher/logs           | common/base launcher/record
 launcher/metrics        | common/base common/contract common/json
 launcher/plot           | common/base common/cli
+launcher/report         | common/base common/cli common/json launcher/plot launcher/record
 launcher/top            | common/base common/json launcher/plot
 launcher/image          | common/base common/contract common/process frameworks/.
 launcher/protocol       | common/base common/contract common/json frameworks/. launcher/image
@@ -50,7 +51,7 @@ launcher/submit         | common/base common/contract common/json common/process
 launcher/use            | common/base launcher/protocol
 launcher/supervise      | common/base common/contract common/json common/process common/scaling common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/logs launcher/metrics launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/runs launcher/slurm_cli launcher/use
 launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/runs launcher/submit launcher/supervise
-launcher/ctl            | common/base common/cli common/contract common/json common/process common/scaling common/site frameworks/. launcher/logs launcher/metrics launcher/plot launcher/protocol launcher/record launcher/slurm_cli launcher/top slurm-plugin/observe slurm-plugin/policy
+launcher/ctl            | common/base common/cli common/contract common/json common/process common/scaling common/site frameworks/. launcher/logs launcher/metrics launcher/plot launcher/protocol launcher/record launcher/report launcher/slurm_cli launcher/top slurm-plugin/observe slurm-plugin/policy
 slurm-plugin/.          | common/base common/contract
 slurm-plugin/network    | common/base common/process common/site
 slurm-plugin/spank      | common/base common/contract common/site frameworks/. slurm-plugin/. slurm-plugin/network

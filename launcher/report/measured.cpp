@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was measured: the curves of the training, and what the learners used. What was not measured is said.
+#include <fmt/core.h>
+
+#include <array>
+#include <cmath>
+
+#include "common/base/count.h"
+#include "common/base/parse.h"
+#include "launcher/plot/page_plot.h"
+#include "launcher/report/section.h"
+#include "launcher/report/words.h"
+
+namespace dl::report {
+namespace {
+
+constexpr size_t kMostCurveBytes = 700 << 10, kMostUseBytes = 300 << 10;
+constexpr size_t kMostUses = 40;
+
+void charts(const std::vector<plot::Chart>& charts, size_t most_bytes, Html* html) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < charts.size(); ++i) {
+    const std::string made = plot::page_chart(charts[i]);
+    if (bytes + made.size() > most_bytes) {
+      html->markup("<p class=\"soft\">");
+      html->text(count_text(static_cast<int64_t>(charts.size() - i), "further metric"))
+          .markup(" not drawn here; dlctl metrics shows them all.</p>\n");
+      return;
+    }
+    bytes += made.size();
+    html->made(made);
+  }
+}
+
+using Numbers = std::map<std::string, double>;
+
+// The number, or none if it was not measured or is none that can be.
+std::optional<double> number(const Numbers& numbers, const std::string& name) {
+  const auto found = numbers.find(name);
+  if (found == numbers.end() || !std::isfinite(found->second) || found->second < 0 || found->second > 1e18)
+    return std::nullopt;
+  return found->second;
+}
+
+std::string percent(std::optional<double> share) {
+  return share ? fmt::format("{:.0f} %", 100 * *share) : "not measured";
+}
+std::string bytes(std::optional<double> count) {
+  return count ? format_bytes(static_cast<uint64_t>(*count)) : "not measured";
+}
+std::string plain(std::optional<double> value) {
+  return value ? fmt::format("{:.3g}", *value) : "not measured";
+}
+std::string seconds(std::optional<double> value) {
+  return value ? lasted(static_cast<int64_t>(std::min(*value, 1e12) * 1000)) : "not measured";
+}
+std::string of_asked(const std::string& used, std::optional<double> asked) {
+  return asked ? used + " of " + format_bytes(static_cast<uint64_t>(*asked)) + " asked for" : used;
+}
+
+void numbers_of(const Numbers& all, Html* html) {
+  const auto get = [&](const char* name) { return number(all, name); };
+  const auto gpus = get("gpus"), cpus = get("cpus"), joules = get("gpu_joules");
+  html->markup("<dl>\n");
+  if (gpus && *gpus > 0) {
+    html->fact("GPUs", plain(gpus) + ", of which " + plain(get("gpus_measured")) + " measured in the newest attempt");
+    html->fact("GPU use", percent(get("gpu_share")) + (get("gpu_share") ? " of the time a kernel ran" : ""));
+    html->fact("GPU memory", bytes(get("gpu_memory_bytes")) + (get("gpu_memory_bytes") ? " at most, on all" : ""));
+    html->fact("energy of the GPUs", joules ? fmt::format("{:.3g} kWh", *joules / 3.6e6) : "not measured");
+  }
+  html->fact("CPUs busy", plain(get("cpus_used")) + (cpus && *cpus > 0 ? " of " + plain(cpus) : "") + ", " +
+                              plain(get("most_cpus_used")) + " at most");
+  html->fact("CPU time", seconds(get("cpu_seconds")));
+  html->fact("memory", of_asked(bytes(get("memory_bytes")), get("memory_asked_bytes")));
+  html->fact("read from storage", bytes(get("read_bytes")));
+  html->fact("written to storage", bytes(get("written_bytes")));
+  html->markup("</dl>\n");
+}
+
+struct Phase {
+  const char *name, *colour;  // the class of a state that has the colour
+};
+constexpr std::array kPhases{Phase{"waiting", "pending"}, Phase{"starting", "deploy"}, Phase{"training", "processing"},
+                             Phase{"saving", "storing"}};
+
+void phases_of(const Numbers& all, Html* html) {
+  double sum = 0;
+  for (const Phase& phase : kPhases) sum += number(all, std::string(phase.name) + "_s").value_or(0);
+  if (sum <= 0) return;
+  html->markup("<div class=\"share\" role=\"img\" aria-label=\"time by phase\">");
+  for (const Phase& phase : kPhases) {
+    const double share = number(all, std::string(phase.name) + "_s").value_or(0) / sum;
+    html->made(fmt::format("<i class=\"{}\" style=\"width:{:.2f}%\"></i>", phase.colour, 100 * share));
+  }
+  html->markup("</div><ul class=\"keys across\">");
+  for (const Phase& phase : kPhases)
+    html->made(fmt::format("<li><i class=\"{}\"></i>{}</li>", phase.colour, phase.name));
+  html->markup("</ul>\n");
+  Table table(html, {"Phase", "#Time", "#Share", "#GPU use", "#CPUs busy"});
+  for (const Phase& phase : kPhases) {
+    const std::string name = phase.name;
+    const auto lasts = number(all, name + "_s");
+    table.row({name, seconds(lasts), lasts ? percent(*lasts / sum) : "", percent(number(all, "gpu_share_" + name)),
+               plain(number(all, "cpus_used_" + name))});
+  }
+}
+
+}  // namespace
+
+void write_curves(const Material& of, Html* html) {
+  if (of.data.curves.empty()) {
+    html->markup("<p>No metrics of the training were found.</p>\n");
+    return;
+  }
+  charts(of.data.curves, kMostCurveBytes, html);
+}
+
+void write_use(const Material& of, Html* html) {
+  std::vector<const record::Event*> uses;
+  for (const record::Event& event : of.data.events)
+    if (event.use && !event.learner) uses.push_back(&event);
+  if (!of.data.use_now.empty()) html->markup("<p>Now: ").text(of.data.use_now).markup("</p>\n");
+  for (size_t i = uses.size() - std::min(uses.size(), kMostUses); i < uses.size(); ++i) {
+    html->markup("<p>");
+    if (uses.size() > 1)
+      html->markup("Until ").text(when(uses[i]->time_ms)).markup(", attempt ").number(uses[i]->attempt).markup(": ");
+    html->text(uses[i]->use->text).markup("</p>\n");
+  }
+  if (!uses.empty()) {
+    if (uses.size() > 1) html->markup("<h3>The newest start of the job in numbers</h3>\n");
+    numbers_of(uses.back()->use->numbers, html);
+    phases_of(uses.back()->use->numbers, html);
+  }
+  if (uses.empty() && of.data.use_now.empty())
+    html->markup("<p>What the learners used is not known: it is recorded when a start of the job ends.</p>\n");
+  charts(of.data.use_curves, kMostUseBytes, html);
+}
+
+}  // namespace dl::report

@@ -70,8 +70,8 @@ Status run(const Options& options) {
   const report::ReportData data = look_for_report(job, now_ms());
   const std::string page = report::page_of(data);
   if (options.file == "-") {
-    std::fwrite(page.data(), 1, page.size(), stdout);
-    return {};
+    const bool whole = std::fwrite(page.data(), 1, page.size(), stdout) == page.size() && std::fflush(stdout) == 0;
+    return whole ? Status() : Status(errno_error("standard output", errno));
   }
   const std::string file = options.file.empty() ? report::page_name(data.job) : options.file;
   DL_TRY(write_page(file, page));

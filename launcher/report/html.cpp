@@ -61,6 +61,8 @@ void Table::row(const std::vector<std::string>& cells) {
   for (size_t i = 0; i < cells.size(); ++i) {
     if (i < numbers_.size() && numbers_[i])
       html_->markup("<td class=\"n\">");
+    else if (i > 0 && i + 1 == cells.size())
+      html_->markup("<td class=\"why\">");
     else
       html_->markup("<td>");
     html_->text(cells[i].empty() ? "-" : cells[i], i + 1 < cells.size() ? kMostCell : kMostText).markup("</td>");

@@ -2,6 +2,7 @@
 // What was measured: the curves of the training, and what the learners used. What was not measured is said.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -16,6 +17,40 @@ namespace {
 
 constexpr size_t kMostCurveBytes = 700 << 10, kMostUseBytes = 300 << 10;
 constexpr size_t kMostUses = 40;
+
+bool ends_in(const std::string& text, std::string_view end) {
+  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// A chart of bytes in a unit with which its numbers are short.
+plot::Chart in_units(plot::Chart chart) {
+  const bool rate = ends_in(chart.title, "_bytes_per_s");
+  if (!rate && !ends_in(chart.title, "_bytes")) return chart;
+  double most = 0;
+  for (const plot::Curve& curve : chart.curves)
+    for (const plot::Sample& sample : curve.samples)
+      if (std::isfinite(sample.y)) most = std::max(most, sample.y);
+  double unit = 1;
+  const char* name = "bytes";
+  for (const char* larger : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (most < 1024 * unit) break;
+    unit *= 1024;
+    name = larger;
+  }
+  chart.title += fmt::format(", in {}{}", name, rate ? " a second" : "");
+  for (plot::Curve& curve : chart.curves) {
+    for (plot::Sample& sample : curve.samples) sample.y /= unit;
+    if (!curve.samples.empty())
+      curve.note = fmt::format("last {:.3g}, highest {:.3g}", curve.samples.back().y, most / unit);
+  }
+  return chart;
+}
+
+// Whether there is more to see than a point, which numbers tell as well.
+bool has_course(const plot::Chart& chart) {
+  return std::any_of(chart.curves.begin(), chart.curves.end(),
+                     [](const plot::Curve& curve) { return curve.samples.size() > 1; });
+}
 
 void charts(const std::vector<plot::Chart>& charts, size_t most_bytes, Html* html) {
   size_t bytes = 0;
@@ -68,8 +103,9 @@ void numbers_of(const Numbers& all, Html* html) {
     html->fact("GPU memory", bytes(get("gpu_memory_bytes")) + (get("gpu_memory_bytes") ? " at most, on all" : ""));
     html->fact("energy of the GPUs", joules ? fmt::format("{:.3g} kWh", *joules / 3.6e6) : "not measured");
   }
-  html->fact("CPUs busy", plain(get("cpus_used")) + (cpus && *cpus > 0 ? " of " + plain(cpus) : "") + ", " +
-                              plain(get("most_cpus_used")) + " at most");
+  const auto most = get("most_cpus_used");
+  html->fact("CPUs busy", plain(get("cpus_used")) + (cpus && *cpus > 0 ? " of " + plain(cpus) : "") +
+                              (most ? ", " + plain(most) + " at most" : ""));
   html->fact("CPU time", seconds(get("cpu_seconds")));
   html->fact("memory", of_asked(bytes(get("memory_bytes")), get("memory_asked_bytes")));
   html->fact("read from storage", bytes(get("read_bytes")));
@@ -133,7 +169,10 @@ void write_use(const Material& of, Html* html) {
   }
   if (uses.empty() && of.data.use_now.empty())
     html->markup("<p>What the learners used is not known: it is recorded when a start of the job ends.</p>\n");
-  charts(of.data.use_curves, kMostUseBytes, html);
+  std::vector<plot::Chart> courses;
+  for (const plot::Chart& chart : of.data.use_curves)
+    if (has_course(chart)) courses.push_back(in_units(chart));
+  charts(courses, kMostUseBytes, html);
 }
 
 }  // namespace dl::report

@@ -44,11 +44,12 @@ constexpr char kStyles[] =
     ".badge{display:inline-block;margin-right:.6em;padding:.05em .6em;border-radius:1em;font-size:.85rem;"
     "font-weight:600;background:var(--rise);border:1px solid var(--grid)}"
     ".badge i{display:inline-block;width:.65em;height:.65em;margin-right:.45em;border-radius:50%}\n"
-    "dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.22rem 1.2rem;margin:0}"
+    "dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.22rem 1.2rem;margin:0 0 .8rem}"
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
-    ".wide{overflow-x:auto;margin:.3rem 0 .9rem}table{border-collapse:collapse;width:100%;font-size:.88rem}"
-    "th,td{text-align:left;vertical-align:top;padding:.28rem .9rem .28rem 0;border-bottom:1px solid var(--grid)}"
-    "th{color:var(--soft);font-weight:500;white-space:nowrap}td{overflow-wrap:break-word;max-width:34rem}"
+    ".wide{overflow-x:auto;margin:.3rem 0 .9rem}table{border-collapse:collapse;font-size:.88rem}"
+    "th,td{text-align:left;vertical-align:top;padding:.28rem 1.5rem .28rem 0;border-bottom:1px solid var(--grid);"
+    "white-space:nowrap}th{color:var(--soft);font-weight:500}"
+    ".why{white-space:normal;min-width:19rem;overflow-wrap:anywhere}\n"
     "tr{break-inside:avoid}.n{text-align:right;font-variant-numeric:tabular-nums}.gap{color:var(--soft)}\n"
     "pre{margin:.2rem 0 .9rem;padding:.7rem .9rem;background:var(--rise);border:1px solid var(--grid);"
     "border-radius:6px;font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre-wrap;"
@@ -57,7 +58,7 @@ constexpr char kStyles[] =
     "@media (max-width:42rem){body{padding:.8rem .8rem 2rem}dl{grid-template-columns:minmax(0,1fr);gap:0}"
     "dd{margin-bottom:.45rem}}\n"
     "@media print{body{max-width:none;padding:0;font-size:11pt}*{print-color-adjust:exact;"
-    "-webkit-print-color-adjust:exact}.wide{overflow:visible}h1{margin-top:0}}\n";
+    "-webkit-print-color-adjust:exact}.wide{overflow:visible}td{white-space:normal}h1{margin-top:0}}\n";
 
 }  // namespace
 
@@ -103,8 +104,8 @@ std::string page_of(const ReportData& data) {
   html.text(when(data.now_ms)).markup(", in the time zone ");
   html.text(zone_of(data.now_ms))
       .markup(
-          ", which all times here are in. Values of environment variables are not on this "
-          "page, and what looks like a secret is shown as \u2026.</p></footer>\n"
+          ", which all times here are in. Values of environment variables are not on this page, and an ellipsis stands "
+          "for what looks like a secret.</p></footer>\n"
           "</body>\n</html>\n");
   return html.take();
 }

@@ -65,6 +65,7 @@ class Timeline {
 
   void bar(int from, int to, JobState state, const std::string& title) {
     seen_.insert(state);
+    from = std::min(from, kAcross - kLeastBar);
     picture_ += fmt::format("<rect x=\"{}\" y=\"0\" width=\"{}\" height=\"46\" class=\"{}\">", from,
                             std::max(to - from, kLeastBar), state_class(state));
     picture_ += (title.empty() ? "" : "<title>" + shown(title) + "</title>") + "</rect>";

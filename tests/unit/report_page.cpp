@@ -144,6 +144,7 @@ ReportData hostile() {
   data.learners = {{0, kHostile, kHostile, kHostile, kHostile, 1, 1, false}};
   plot::Chart chart{
       kHostile, kHostile, {{kHostile, kHostile, {{0, 1}, {1, 2}}}}, {{0.5, kHostile, kHostile}}, {kHostile}};
+  chart.curves[0].samples = {{0, 1}, {1, 2}};
   data.curves = data.use_curves = {chart};
   data.last_lines = {{1, 1, {kHostile}, kHostile}, {1, 0, {}, kHostile}};
   data.not_known = {kHostile};
@@ -185,8 +186,21 @@ TEST_F(ReportPageTest, NumbersThatWereNotMeasuredAreNotZero) {
   data.events.back().use = record::UsedInAll{"used 1 CPU", {{"cpus", 8}, {"cpus_used", 1}}};
   const std::string page = page_of(data);
   EXPECT_TRUE(has(page, "<dt>memory</dt><dd>not measured</dd>"));
-  EXPECT_TRUE(has(page, "<dt>CPUs busy</dt><dd>1 of 8, not measured at most</dd>"));
+  EXPECT_TRUE(has(page, "<dt>CPUs busy</dt><dd>1 of 8</dd>"));
   EXPECT_FALSE(has(page, "0 B"));
+}
+
+TEST_F(ReportPageTest, BytesAreDrawnInAUnitThatMakesThemShortAndASinglePointIsNotDrawn) {
+  ReportData data = full();
+  data.use_curves = {
+      {"memory_bytes", "minutes", {{"use", "last 3.2e9", {{0, 3.0 * (1 << 30)}, {1, 2.0 * (1 << 30)}}}}, {}, {}},
+      {"read_bytes_per_s", "minutes", {{"use", "", {{0, 2048}, {1, 5120}}}}, {}, {}},
+      {"cpus_used", "minutes", {{"use", "", {{0, 1}}}}, {}, {}}};
+  const std::string page = page_of(data);
+  EXPECT_TRUE(has(page, "memory_bytes, in GiB")) << page;
+  EXPECT_TRUE(has(page, "last 2, highest 3"));
+  EXPECT_TRUE(has(page, "read_bytes_per_s, in KiB a second"));
+  EXPECT_FALSE(has(page, "cpus_used</figcaption>"));
 }
 
 TEST_F(ReportPageTest, AMillionPointsMakeASmallPage) {

@@ -111,7 +111,9 @@ END
     [ "${#lines[@]}" -eq 1 ]
     contains "$output" "^dlctl report: $file cannot be written: [^:]+; name another file with -o FILE, or print the page with -o -$"
   done
-  [ -c /dev/null ] && [ -p pipe ] && [ -L dangling ]
+  [ -c /dev/null ]
+  [ -p pipe ]
+  [ -L dangling ]
   [ -z "$(find . -name '*.tmp-*')" ]
   # A link to a file stays a link.
   echo old >real.html

@@ -226,6 +226,8 @@ SH
   job=$(submit --dl-learners=1 train.sh)
   run dlctl pause "$job"
   assert_contains "$output" 'had not started and is held now'
+  # A report needs no job directory.
+  assert_contains "$(dlctl report "$job" -o -)" 'The job has no job directory \(yet\), so this page shows only what Slurm says'
   on_login scancel "$first"
   wait_nodes idle 20
   [ "$(job_state "$job")" = PENDING ]

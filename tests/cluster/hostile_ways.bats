@@ -188,7 +188,12 @@ END
     an old job that is a link         ^ ln -s \$secret/dl-1 ../dl-77                                           ^ clean --yes --older-than 0s DIR
     an old job full of links          ^ mkdir -p ../dl-78/logs; cp events.jsonl ../dl-78; sed -i s/PROCESSING/COMPLETED/ ../dl-78/events.jsonl; ln -s \$secret ../dl-78/logs/a; ln -s \$secret/secret ../dl-78/b ^ clean --yes --older-than 0s DIR
     a folder of jobs that is a link   ^ mv \$(dirname \$dir) \$(dirname \$dir).real; ln -s \$secret \$(dirname \$dir)  ^ clean --yes --older-than 0s DIR
+    a report of a log that is a link  ^ ln -sf \$secret/secret logs/attempt-1/learner-0.log                   ^ report $job -o -
+    a report of a plan that is a link ^ ln -sf \$secret/secret plan.json                                      ^ report $job -o -
+    a report of 40 GB of events       ^ truncate -s 40G events.jsonl                                          ^ report $job -o -
+    a report into the user's folder   ^ true                                                                  ^ report $job -o DIR/page.html
+    a report over a link to root's    ^ ln -s \$secret/secret ../page.html                                    ^ report $job -o DIR/page.html
     idle jobs of its own invention    ^ scontrol update JobId=$job Comment="dl:PROCESSING idle=1@1 dir=\$secret" ^ quota
 END
-  ((count == 11))
+  ((count == 16))
 }

@@ -58,7 +58,8 @@ constexpr char kStyles[] =
     "@media (max-width:42rem){body{padding:.8rem .8rem 2rem}dl{grid-template-columns:minmax(0,1fr);gap:0}"
     "dd{margin-bottom:.45rem}}\n"
     "@media print{body{max-width:none;padding:0;font-size:11pt}*{print-color-adjust:exact;"
-    "-webkit-print-color-adjust:exact}.wide{overflow:visible}td{white-space:normal}.why{min-width:0}h1{margin-top:0}}\n";
+    "-webkit-print-color-adjust:exact}.wide{overflow:visible}td{white-space:normal}.why{min-width:0}h1{margin-top:0}}"
+    "\n";
 
 }  // namespace
 

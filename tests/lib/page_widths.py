@@ -42,7 +42,6 @@ class Browser:
             os.dup2(first, 3)
             os.dup2(second, 4)
 
-        # pylint: disable=consider-using-with,subprocess-popen-preexec-fn
         self.process = subprocess.Popen(
             [program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir=" + folder, "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False, preexec_fn=hand_over)

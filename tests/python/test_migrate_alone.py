@@ -73,7 +73,7 @@ class Handed(support.Case):
         self.assertNotIn("signal on", str(of("trap 'scontrol requeue $SLURM_JOB_ID' USR1\npython train.py &\nwait\n", ONE).notes))
 
     def test_a_signal_before_the_time_limit_is_named(self):
-        self.assertIn("--signal=USR1@90: dlrun takes this signal", str(of("srun -n 2 python t.py\n", NODE + "#SBATCH --signal=USR1@90\n").notes))
+        self.assertIn("--signal=TERM@90: dlrun takes this signal", str(of("srun -n 2 python t.py\n", NODE + "#SBATCH --signal=TERM@90\n").notes))
         self.assertNotIn("--signal", str(of("srun -n 2 python t.py\n", NODE + "#SBATCH --signal=B:USR1@90\n").notes))
 
     def test_a_container_that_takes_no_variables_gets_those_of_learners(self):

@@ -140,7 +140,7 @@ class Elsewhere(support.Case):
     def test_a_container_that_the_site_describes_stays_with_srun(self):
         result = of('A="--wait 60 --environment /users/me/c.toml"\nsrun $A bash -c "torchrun --nproc_per_node=4 --nnodes=1 t.py"\n', NODE)
         self.assertEqual(result.launches, 0)
-        self.assertIn("this stays with srun: its container (/users/me/c.toml) is no file", str(result.notes))
+        self.assertIn("this stays with srun: its container (/users/me/c.toml) is described by a file that cannot be read here", str(result.notes))
 
     def test_a_job_whose_script_runs_in_a_container_stays(self):
         for option in ("--environment=/x.toml", "--container-image=x.sqsh"):

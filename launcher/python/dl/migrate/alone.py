@@ -5,7 +5,8 @@ from typing import List
 
 from . import shell
 from .counts import Count, Found
-from .forms import LIGHTNING, Forms
+from .forms import Forms
+from .lightning import LIGHTNING
 
 # The programs and modules of Python in the text of a shell, or in a script.
 PROGRAMS = re.compile(r"^[^#\n]*?\bpython[\d.]*[ \t]+(?:-[a-zA-Z]+[ \t]+)*?(-m[ \t]+)?([\w./$][\w./${}-]*)", re.M)
@@ -39,6 +40,10 @@ class Alone(Forms):
             self.hidden = "env -u SLURM_NTASKS "
         return self.hidden
 
+    def gpus_of_learner(self, item: Found) -> int:
+        """The GPUs that a learner of the job has."""
+        return self.each if self.each is not None else item.many.gpus
+
     def texts_of(self, item: Found, program: str) -> List[str]:
         """The programs of the launch that can be read here."""
         launch = item.launch
@@ -48,7 +53,14 @@ class Alone(Forms):
         return [content for content in map(self.content_of, names) if content is not None]
 
     def gpus_of_one_process(self, item: Found) -> str:
-        """The option for the GPUs of a branch that starts one process without a launcher, if this uses all by itself (DataParallel)."""
+        """The option for the GPUs of one process, where the job has other launches with more learners: those that it saw, which are all of its node
+        unless other launches run beside it."""
+        told = item.launch.told[0] if item.launch.told else {}
+        seen = self.asked.gpus_per_node or (self.asked.gpus if self.asked.nodes in (None, 1) else None) or 1
+        asks = next((self.gpus_told(told[what], what == "gres") for what in ("gpus_each", "gpus", "gpus_per_node", "gres") if what in told), seen) or seen
+        if self.is_alone_in_job(item) and item.launch.launchers and not item.parallel and self.gpus_of_learner(item) < min(asks, seen):
+            return f"--gpus {min(asks, seen)} "
+        # One without a launcher uses all by itself only with DataParallel.
         if item.launch.launchers or self.asked.nodes not in (None, 1) or (self.asked.gpus or 1) < 2:
             return ""
         words = [shell.unquoted(self.text[word.start:word.end]) for word in item.launch.cursor.top.words]

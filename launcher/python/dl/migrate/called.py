@@ -12,7 +12,7 @@ from .launchers import HEADS, MODULES
 from .rendezvous import MOST_OF_A_FILE, OWN_FOLDER
 from .words import Cursor
 
-NAMES = [r"\s+".join(map(re.escape, words)) for words in HEADS if words != ("ssh",)] + [re.escape(name) for name in MODULES]
+NAMES = [r"\s+".join(map(re.escape, words)) for words, name in HEADS.items() if name not in ("ssh", "pdsh")] + [re.escape(name) for name in MODULES]
 LAUNCHES = re.compile(r"^[^#\n]*(?<![\w.-])(?:" + "|".join(NAMES) + r"|\$\{?\w*(?i:torchrun)\w*)(?![\w-])", re.M)
 PYTHON = re.compile(r"^[^#\n]*\bpython", re.M)
 SUBMITS = re.compile(r"^[^#\n]*\b(sbatch|salloc)\b", re.M)

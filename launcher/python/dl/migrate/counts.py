@@ -6,6 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from . import directives, launch as launches, shell
 from .accelerate import environment_of
 from .branches import Branches
+from .unfold import unfolded
 from .values import Values
 
 
@@ -44,7 +45,7 @@ class Counts:
         self.text, self.folder = text, folder
         self.lines = directives.read(text)
         self.asked = directives.Asked(self.lines)
-        self.commands = shell.of_evals(text, shell.commands(text, 0, len(text)))
+        self.commands = shell.of_evals(text, unfolded(text, shell.commands(text, 0, len(text))))
         self.assigned = shell.assignments(text, self.commands)
         self.branches = Branches(text, self.commands)
         by_name: Dict[str, List[shell.Assignment]] = {}
@@ -133,7 +134,7 @@ class Counts:
             number, nodes = known["SLURM_NNODES"] if hosts else 1, NNODES if hosts else None
         elif "endpoint" in told and not re.search(r"localhost|127\.0", told["endpoint"].raw):
             # srun starts one launcher on each node, and these meet at the endpoint.
-            number = self.number(outer.get("nodes")) or self.number(outer.get("total")) or (self.asked.nodes if launch.launchers[0] == "srun" else None) or 1
+            number = self.number(outer.get("nodes")) or self.number(outer.get("total")) or (self.asked.nodes if launch.launchers[0] in ("srun", "pdsh") else None) or 1
             if any(self.is_open(outer.get(what)) for what in ("nodes", "total")):
                 open_nodes, nodes = True, outer.get("nodes") or outer.get("total")
         elif "total" in told:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that dlrun can only start in another form: programs in here documents, deepy.py, Hydra's launcher of torchrun, tasks
 that saw one GPU alone, and what stands behind the launch in the text of a node's shell."""
+import os
 import re
 from typing import List, Optional, Tuple
 
-from . import images, launch as launches, shell
+from . import edf, images, launch as launches, shell
 from .counts import NODES, Count, Found
-from .kept import Kept
 from .launchers import LAUNCHERS
+from .lightning import Lightning
 from .nodes import Loop
 
 # The head of a loop over the numbers of the nodes; not one over their names, or from 1 on.
@@ -20,19 +21,18 @@ OWN_GPU = ("bash -c 'export CUDA_VISIBLE_DEVICES=$(cut -d, -f$((LOCAL_RANK + 1))
 # Variables that apptainer takes into a container with --cleanenv, too.
 INTO_CLEAN = ("bash -c 'for v in ${!DL_*} ${!TORCHELASTIC_*} RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT; do "
               "[ \"${!v}\" ] && export \"APPTAINERENV_$v=${!v}\" \"SINGULARITYENV_$v=${!v}\"; done; exec \"$@\"' learner ")
+INTO_ENROOT = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID".split()
 # What deepy.py of GPT-NeoX hands to DeepSpeed's launcher, from the program on, each learner runs itself.
 DEEPY = ("-c 'import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv.pop(1)) or \".\"); from megatron.neox_arguments import NeoXArgs; "
          "w = NeoXArgs.consume_deepy_args().get_deepspeed_main_args(); sys.argv = w[next(i for i, a in enumerate(w) if a.endswith(\".py\")):]; "
          "runpy.run_path(sys.argv[0], run_name=\"__main__\")' ")
 
-LIGHTNING = re.compile(r"^[ \t]*(import|from)[ \t]+(pytorch_lightning|lightning)\b", re.M)
-TRAINER = re.compile(r"\bTrainer\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?|serve[-_]\w+(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
 
 GPU_SERVERS = r"\b(vllm(?![\w.]*/)|sglang|lmdeploy|tritonserver|text-generation-launcher)\b"
 
 
-class Forms(Kept):
+class Forms(Lightning):
     each: Optional[int] = None  # the GPUs of a learner
     any_document = False  # nothing else starts a training: a program in a here document may be it, whatever it does
 
@@ -83,6 +83,29 @@ class Forms(Kept):
         return any(what in told and re.fullmatch(r"(gpu:)?0|none", shell.unquoted(told[what].raw)) for what in ("gres", "gpus", "gpus_each", "gpus_per_node"))
 
     # ---- the container of srun
+
+    def read_description(self, launch: launches.Launch) -> None:
+        """Of srun --environment=NAME: what the file says that describes it, if it can be read here."""
+        named = launch.value("edf")
+        if named is None or launch.value("image") is not None:
+            return
+        name = self.values.text(named.raw, named.at) or shell.unquoted(named.raw)
+        found = edf.read(name, self.place_of)
+        if found is None:
+            return
+
+        def word(value: str) -> str:
+            return '"' + re.sub(r'([\\"`])', r"\\\1", value) + '"' if "$" in value else shell.quoted(value)
+
+        told = launch.told[-1]
+        told["image"] = launches.Told(word(found.image), named.at)
+        if found.mounts:
+            told["mounts"] = launches.Told(word(",".join(found.mounts)), named.at)
+        if found.workdir and "workdir" not in told:
+            told["workdir"] = launches.Told(word(found.workdir), named.at)
+        launch.env += [(key, word(value)) for key, value in found.env]
+        self.note(named.at, f"the container is that which {os.path.relpath(found.path)} describes" +
+                  (": the site's hooks that this file asks for (annotations) are not run" if found.hooks else ""))
 
     def image_value(self, launch: launches.Launch) -> str:
         image = launch.value("image")
@@ -141,6 +164,15 @@ class Forms(Kept):
         words = [shell.unquoted(self.text[one.start:one.end]) for holder in launch.cursor.seen + launch.stack for one in holder.words]
         at = next((i for i, word in enumerate(words) if re.fullmatch(r"(?:\S*/)?(?:apptainer|singularity)", word)), len(words))
         return INTO_CLEAN if item.many != Count(1, 1) and {"--cleanenv", "-e"} & set(words[at:at + 12]) else ""
+
+    def into_enroot(self, item: Found) -> None:
+        """`enroot start` gives the program in the container no variables but those that it is told of."""
+        words = [one for holder in item.launch.cursor.seen + item.launch.stack for one in holder.words]
+        raw = [shell.unquoted(self.text[one.start:one.end]) for one in words]
+        at = next((i for i, word in enumerate(raw[:-1]) if word == "enroot" and raw[i + 1] == "start"), None)
+        if at is not None and item.many != Count(1, 1):
+            end = words[at + 1].end
+            self.edits[(end, end)] = "".join(f" --env {name}" for name in INTO_ENROOT)
 
     @staticmethod
     def in_folder_of_image(item: Found) -> str:
@@ -203,6 +235,8 @@ class Forms(Kept):
         """`prefix` with a shell that adds --local_rank for each learner, quoted once more if an eval reads it."""
         words = launch.cursor.top.words
         before = self.text[words[0].start - 1:words[0].start]
+        # Of the text that an eval reads from a variable.
+        before = next((self.text[one.value[0] - 1] for one in self.assigned if not one.array and one.value[0] <= words[0].start < one.value[1]), before)
         if before == "'":
             return prefix + 'bash -c "exec \\"\\$@\\" --local_rank=\\$LOCAL_RANK" learner '
         escaped = "bash -c 'exec \\\"\\$@\\\" --local_rank=\\$LOCAL_RANK' learner"
@@ -249,38 +283,6 @@ class Forms(Kept):
                 self.note(word.start, "deepy.py starts DeepSpeed's launcher; each learner runs the program with the arguments that deepy.py would have given it")
                 return
 
-    # ---- Lightning
-
-    def of_lightning(self, item: Found) -> Found:
-        """srun python with one task for each node, or python alone, where Lightning itself would start a process for each GPU: dlrun starts
-        them, since in a learner Lightning starts none."""
-        launch, gpus = item.launch, self.asked.gpus or 0
-        if launch.launchers not in (["srun"], []) or item.inner or not launches.PYTHON.fullmatch(launch.program) or item.many.least != item.many.most or \
-                item.many.most != (self.asked.nodes or 1) or gpus <= item.many.most or gpus % item.many.most:
-            return item
-        program, words = self.told_to_program(launch)
-        content = self.content_of(program) or ""
-        told = " ".join(words + [content])
-        # Without a strategy, a trainer of several devices takes ddp.
-        trainer = TRAINER.search(re.sub(r"#[^\n]*", "", content))
-        devices = max([int(number) for number in re.findall(r"\b(?:devices|gpus)\s*=\s*(\d+)\b", trainer.group(0))], default=0) if trainer else 0
-        if trainer and re.search(r"\b(?:devices|gpus)\s*=\s*(?:[\"']?(?:-1|auto)\b|torch\.cuda\.device_count\(\))", trainer.group(0)):
-            devices = gpus // (item.many.most or 1)
-        by_itself = trainer is not None and 1 < devices <= gpus // (item.many.most or 1) and not re.search(r"\b(strategy|distributed_backend)\s*=|\*\*|accelerator\s*=\s*[\"'](?!gpu|cuda|auto)", trainer.group(0))
-        if not LIGHTNING.search(content) or not by_itself and not re.search(r"\b(ddp|fsdp|deepspeed)", told, re.I) or re.search(r"\b(devices|gpus)[= ]+[\"']?1\b", told):
-            return item
-        self.lightning = True
-        gpus = devices * (item.many.most or 1) if by_itself else gpus
-        self.note(item.at, f"Lightning starts the processes of a node's GPUs itself here; now dlrun starts {gpus} learners, one for each GPU")
-        return item._replace(many=Count(gpus, gpus))
-
-    def told_to_program(self, launch: launches.Launch) -> Tuple[str, List[str]]:
-        """The Python program of a launch, or the file of its module, and the words of the command with the values of its variables."""
-        words = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.cursor.seen + launch.stack for word in holder.words]
-        held = [launch.cursor.held(word) for word in words]
-        modules = [name.replace(".", "/") + ".py" for option, name in zip(words, held[1:]) if option == "-m"]
-        return next((value for value in modules + held if value.endswith(".py")), ""), held
-
     # ---- GPUs
 
     def own_gpu(self, item: Found) -> str:
@@ -312,7 +314,7 @@ class Forms(Kept):
         words = item.launch.cursor.top.words
         for word, after in zip(words, words[1:]):
             match = re.match(r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES=(.*)", self.text[word.start:word.end], re.S)
-            if word.start < item.launch.first and match and shell.unquoted(match.group(1)) not in ("", "-1") and not self.is_taken(word.start):
+            if word.start < item.launch.first and match and "{" not in match.group(1) and shell.unquoted(match.group(1)) not in ("", "-1") and not self.is_taken(word.start):
                 self.edits[(word.start, after.start)] = ""
 
     # ---- behind a launch

@@ -64,6 +64,6 @@ class Frameworks(Meeting):
                 return "horovod"
             if name:
                 return name
-        if not said and (learners.most or 0) > 1 and re.search(r"\bpython[\d.]*\s|\.py\b", self.text):
+        if not said and (learners.most or 0) > 1 and not all(self.is_alone_in_job(item) for item in found) and re.search(r"\bpython[\d.]*\s|\.py\b", self.text):
             self.note(0, "nothing here tells which framework the program uses: if it is one of those that dlctl frameworks lists, add --dl-framework=NAME")
         return said[-1] if said else ""

@@ -23,7 +23,7 @@ class Job(Nodes):
             return Count(None, None)
         if (self.asked.nodes or 1) > 1:
             # On several nodes, a branch that starts nothing on the others is the one for a single node.
-            spread = [item for item in found if item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"])]
+            spread = [item for item in found if item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"], ["pdsh"])]
             found = [item for item in found if any(item is one for one in spread) or not any(self.branches.exclude(item.at, one.at) for one in spread)]
         best = max((item.many for item in found), key=lambda one: one.most or 0)
         parallel = [item for item in found if item.parallel and not self.is_awaited(item, found)]

@@ -18,6 +18,7 @@ class Kept(Job):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.alone: Set[int] = set()  # offsets of the launches whose learners see one GPU each
+        self.remarks: Optional[List[Tuple[int, int]]] = None  # here documents that nothing reads
         self.starts_torchrun: List[Tuple[int, int]] = []  # texts in Python that start torchrun themselves
 
     def replace_variables(self, learners: Count) -> None:
@@ -82,9 +83,23 @@ class Kept(Job):
             named = re.fullmatch(r"\s*(?:export\s+)?\w*torchrun\w*=[\"']?\S*/", line, re.I)  # a path that the launch itself uses
             if any(start <= use.start() < end for start, end in self.starts_torchrun):
                 continue
+            if self.is_in_remark(use.start()):
+                continue
             if not named and not self.is_taken(use.start()) and not re.match(r"\s*(#|echo\b|printf\b|which\b|pip\b|module\b|command -v\b|type\b)|.*\s#\s|.*(which|command -v|activate) $", line):
                 self.note(use.start(), f"'{use.group(0)}' stands here in a way that is not understood, and stays: if it starts the training, write dlrun -- PROGRAM in its place, "
                           "once and not on each node")
+
+    def is_in_remark(self, at: int) -> bool:
+        """Whether it stands in a here document that nothing reads: : <<'END'."""
+        if self.remarks is None:
+            self.remarks = []
+            end = 0
+            for mark in re.finditer(r"^[ \t]*:[ \t]*<<-?[ \t]*[\"'\\]?(\w+)[\"']?[^\n]*\n", self.text, re.M):
+                if mark.start() >= end:
+                    last = re.compile(r"^\t*" + mark.group(1) + r"$", re.M).search(self.text, mark.end())
+                    end = last.end() if last else len(self.text)
+                    self.remarks.append((mark.start(), end))
+        return any(start <= at < end for start, end in self.remarks)
 
     def say_of_placement(self, item: Found, name: str, told: launches.Told) -> None:
         value = self.values.text(told.raw, told.at) or shell.unquoted(told.raw)
@@ -123,7 +138,7 @@ class Kept(Job):
         """Notes a signal before the time limit that is meant for the program."""
         told = self.asked.given.get("signal", "")
         line = next((line for line in self.lines if any(option.name == "signal" for option in line.options)), None)
-        if line is not None and told and not re.match(r"[BRbr]*B", told, re.I):
+        if line is not None and told and not re.match(r"[BR]*B|(?:R:)?(?:SIG)?(?:USR[12]|10|12)\b", told, re.I):
             self.note(line.start, f"--signal={told}: dlrun takes this signal for its learners, and has those with the checkpoint library save; a program that acts on it by itself "
                       "(Lightning puts its job back) may not get it: give it --dl-checkpoint, or keep the script as it was")
 

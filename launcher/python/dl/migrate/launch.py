@@ -11,7 +11,7 @@ from .words import DEPTH, Cursor, Holder
 # Also a variable that by its name holds the interpreter: $PYTHON_BIN, ${PY:-python3}, "${PY[@]}".
 PYTHON = re.compile(r"(?:\S*/)?(?:i?python[\d.]*|pypy[\d.]*)|\$\{?(?:\w*(?:PYTHON|python)|(?:\w+_)?PY)(?:_?(?:BIN|EXE|PATH|bin|exe))?(?:\[[@*]\]|:?[-=][^}]*)?\}?")
 KEPT_IN_FRONT = {"exec", "nohup", "setsid", "command", "builtin", "env", "sudo", "unbuffer", "stdbuf", "eval", "time"}
-SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"}
+SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash", "/bin/zsh"}
 
 
 class Told(NamedTuple):
@@ -84,7 +84,7 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
         launch.program = cursor.held(launch.program)  # TRAIN_PY=train.py is by its name an interpreter, and is none
     if launch.launchers and LAUNCHERS[launch.launchers[-1]].script:
         _python_of(launch)
-    elif launch.launchers[-1] == "ssh" and cursor.raw() is not None and cursor.quoted() is not None:
+    elif launch.launchers[-1] in ("ssh", "pdsh") and cursor.raw() is not None and cursor.quoted() is not None:
         launch.inner, launch.python = cursor.quoted(), "bash -c"
     else:
         _text_of_shell(launch)

@@ -60,13 +60,13 @@ SRUN = _options(
     "licenses L dependency d comment epilog prolog task-epilog task-prolog threads T network profile acctg-freq bcast-exclude tres-per-task "
     "mincpus het-group signal switches sockets-per-node cores-per-socket begin b deadline core-spec S input i accel-bind "
     "slurmd-debug open-mode export-file container-env cpu-freq cores extra-node-info B delay-boot nice tmp",
-    "label l unbuffered u no-kill k overlap exact exclusive overcommit O oversubscribe s verbose v quiet Q pty kill-on-bad-exit K "
+    "label l unbuffered u no-kill k overlap exact exclusive overcommit O oversubscribe s verbose v quiet Q kill-on-bad-exit K "
     "contiguous spread-job use-min-nodes immediate I preserve-env E disable-status X no-allocate Z interactive wait-for-children "
     "container-remount-defaults container-writable container-readonly container-mount-home no-container-mount-home no-container-entrypoint "
     "container-remap-root no-container-remap-root send-libs bcast propagate reboot external-launcher",
     ntasks="total", n="total", nodes="nodes", N="nodes", ntasks_per_node="each", gpus_per_task="gpus_each", gpus_per_node="gpus_per_node",
     gpus="gpus", G="gpus", gres="gres", cpus_per_task="cpus", c="cpus", export="export", output="output", o="output", error="output", e="output",
-    chdir="folder", D="folder", container_image="image", container_name="container", environment="container", container_mounts="mounts", container_workdir="workdir", multi_prog="flag:multi_prog",
+    chdir="folder", D="folder", container_image="image", container_name="container", environment="edf", container_mounts="mounts", container_workdir="workdir", multi_prog="flag:multi_prog", pty="flag:pty",
     **{name: "noted" for name in "cpu-bind gpu-bind mem-bind distribution m relative r".split()},
     **{name: "job:" + long for long, names in (
         ("partition", "partition p"), ("account", "account A"), ("qos", "qos q"), ("time", "time t"), ("constraint", "constraint C"),
@@ -99,6 +99,9 @@ COMPOSER = _options("stdout stderr base-rank master-addr master-port", "verbose 
 
 SSH = _options("b c D E e F I i J L l m O o p Q R S W w B P", "4 6 A a C f G g K k M N n q s T t V v X x Y y")
 
+# pdsh, clush and parallel-ssh, which run the text that follows on every node.
+PDSH = _options("w x R l t u f g H h host hosts p par o e O timeout option outdir errdir user worker extra-args", "a A N S b B q i k v d r P L n inline print verbose askpass nostdin")
+
 LAUNCHERS: Dict[str, Launcher] = {
     "torchrun": Launcher(TORCH, "pytorch", True),
     "torch.distributed.launch": Launcher(TORCH, "pytorch", True),
@@ -111,12 +114,13 @@ LAUNCHERS: Dict[str, Launcher] = {
     "mpirun": Launcher(MPIRUN, "mpi", False),
     "horovodrun": Launcher(HOROVOD, "horovod", False),
     "ssh": Launcher(SSH, "", False),  # of a loop over nodes
+    "pdsh": Launcher(PDSH, "", False),
 }
 
 # How a launcher is called: the name of the program, and the words that must follow it.
 HEADS = {("torchrun",): "torchrun", ("torchrun_jsc",): "torchrun", ("accelerate", "launch"): "accelerate", ("accelerate-launch",): "accelerate", ("deepspeed",): "deepspeed",
          ("colossalai", "run"): "colossalai", ("composer",): "composer", ("tune", "run"): "tune", ("srun",): "srun", ("mpirun",): "mpirun", ("mpiexec",): "mpirun",
-         ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun", ("ssh",): "ssh"}
+         ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun", ("ssh",): "ssh", **{(name,): "pdsh" for name in ("pdsh", "clush", "parallel-ssh", "pssh")}}
 # How it is called as a Python module: python -m NAME.
 MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torch.distributed.launch",
            "torch.distributed.launcher": "torchrun", "torchrun_jsc": "torchrun", "accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed",

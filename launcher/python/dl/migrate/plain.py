@@ -92,6 +92,8 @@ class Plain(Alone):
     def with_other_branches(self, found: List[Found]) -> List[Found]:
         """And the same program where another branch starts it without a launcher, as for one GPU; beside a training without a launcher,
         also one that another branch starts in a container."""
+        if len(found) > 100:
+            return found
         programs = {word for item in found for holder in item.launch.stack for word in self.words_in(holder) if word.endswith(".py")}
         programs |= {name for item in found for one in self.command_of(item).words for name in re.findall(r"-m\s+(\w+\.[\w.]+)", self.text[one.start:one.end])}
         elsewhere = [command for command in self.commands if command.words and found and

@@ -74,6 +74,7 @@ class Meeting(Counts):
             self.look_into_sourced(command, self.quote_around(item.launch), end)
             found = [one for one in shell.assignments(self.text, [command]) if one.name in names]
             if not found:
+                self.drop_in_front(command, names)
                 continue
             words = [word for word in command.words if not word.redirect]
             if len(found) == len(words) - (self.text[words[0].start:words[0].end] == "export"):
@@ -82,6 +83,16 @@ class Meeting(Counts):
             for word in words:
                 if re.match(r"(?:" + "|".join(names) + r")=", self.text[word.start:word.end]):
                     self.edits[(word.start, word.end)] = ""
+
+    def drop_in_front(self, command: shell.Command, names: List[str]) -> None:
+        """Removes MASTER_PORT=1234 in front of a program."""
+        words = [word for word in command.words if not word.redirect]
+        for word, after in zip(words, words[1:]):
+            given = re.match(r"([A-Za-z_]\w*)=", self.text[word.start:word.end])
+            if given is None:
+                return
+            if given.group(1) in names and not self.is_taken(word.start):
+                self.edits[(word.start, after.start)] = ""
 
     def quote_around(self, launch: launches.Launch) -> str:
         """The quote that decides whether a $ in the text of a shell needs a backslash: also one around a value that holds this text."""
@@ -146,6 +157,8 @@ class Meeting(Counts):
 
     def place_of(self, path: str) -> Optional[str]:
         """Where a file that the script names is."""
+        if len(path) > 4096:
+            return None  # no system has such a path
         path = re.sub(r"/{2,}", "/", path)  # else each of them would double the places to look at below
         path = OWN_FOLDER.sub("", path)
         behind = re.fullmatch(r"[^/]*[$`][^/]*/((?:[^/$`]+/)*[^/$`]+)", path)

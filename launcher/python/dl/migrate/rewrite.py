@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites a batch script with --dl-* flags and dlrun. Pure: text in, text out."""
+import os
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -128,6 +129,9 @@ class _Migration(Plain):
         late = directives.unread(self.text)
         if late is not None:
             self.note(late, "this #SBATCH line and those below have no effect, since sbatch reads them only up to the first command: to have their options, move them above it")
+        if self.lines and not self.text.startswith("#!"):
+            self.edits[(0, 0)] = "#!/bin/bash\n"
+            self.note(0, "the first line is not #!/bin/bash, without which sbatch refuses a script; now it is")
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
         self.others = {item.at: self.other_ways(item) for item in found}
         found = [item._replace(many=self.many_of(item)) for item in found]
@@ -136,6 +140,7 @@ class _Migration(Plain):
             return Result(self.text, 0, "", None, "", self.notes)
         if not found:
             found = [self.of_other_launchers(item) for item in self.plain_python()]
+            found = [self.of_lightning(item) for item in found]
             self.one_process = found[0].at if found and found[0].many == Count(1, 1) else None
             if found and found[0].many == Count(1, 1) and ((self.asked.nodes or 1) > 1 or (self.asked.per_node or 1) > 1 and self.asked.gpus != 1):
                 what = f"{self.asked.nodes} nodes" if (self.asked.nodes or 1) > 1 else f"{self.asked.per_node} tasks"
@@ -163,7 +168,7 @@ class _Migration(Plain):
         # tasks.
         self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers) or self.lightning
         # What the batch script itself starts, without srun, has the CPUs of all tasks: -n 16 means 16 CPUs.
-        self.tasks_are_cpus = (self.asked.nodes or 1) == 1 and not any(item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"], ["horovodrun"]) or
+        self.tasks_are_cpus = (self.asked.nodes or 1) == 1 and not any(item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"], ["pdsh"], ["horovodrun"]) or
                                                                       item.inner and item.launch.launchers[:1] == ["srun"] for item in found)
         if learners.most is None or self.tasks_share_gpus(found, learners):
             return self.told_by_the_job(found, learners)
@@ -262,7 +267,7 @@ class _Migration(Plain):
         launch = launches.read(Cursor(self.text, command.words, assigned, self.shared), nested)
         if launch is None:
             return None
-        if not launch.program or (launch.launchers[-1:] in (["srun"], ["mpirun"]) and launches.is_utility(launch.program) and
+        if launch.program in ("", "{}") or (launch.launchers[-1:] in (["srun"], ["mpirun"]) and launches.is_utility(launch.program) and
                                   not (launch.inner and launch.program == "env")):
             return None
         if self.in_background(command) and launch.launchers[-1:] == ["srun"] and self.serves(launch):
@@ -270,9 +275,13 @@ class _Migration(Plain):
         if launch.launchers[:1] == ["srun"] and ("multi_prog" in launch.told[0] or ":" in raw):
             self.note(words[0].start, "this stays with srun: it starts several programs (--multi-prog, or : between two), and learners all run the same one")
             return None
-        container = launch.value("image") or launch.value("container")
+        if "pty" in (launch.told or [{}])[0] and (os.path.basename(launch.program) in launches.SHELLS or re.fullmatch(r"\$\{?SHELL\}?", launch.program)) and not launch.inner:
+            return None  # somebody works in this shell
+        self.read_description(launch)
+        container = launch.value("image") or launch.value("container") or launch.value("edf")
         if container is not None and not self.image_of(launch) and not self.is_pulled(launch):
-            self.note(words[0].start, f"this stays with srun: its container ({container.raw}) is no file, and dlrun --image takes a directory, *.sqsh or *.sif")
+            why = "is described by a file that cannot be read here" if launch.value("image") is None and launch.value("edf") else "is no file"
+            self.note(words[0].start, f"this stays with srun: its container ({container.raw}) {why}, and dlrun --image takes a directory, *.sqsh or *.sif")
             return None
         if nested and container is not None and launch.value("image") is not None:
             self.note(words[0].start, f"this stays with srun: dlrun would start the shell around it, which is outside its container ({container.raw})")
@@ -287,7 +296,7 @@ class _Migration(Plain):
         elif launch.launchers == ["srun"] and (self.reads_document(launch, command) and (nested or not self.trains_in_document(command)) or
                                                self.is_snippet(launch) and not self.reads_document(launch, command)):
             return None
-        if launch.launchers == ["ssh"] and not inner:
+        if launch.launchers in (["ssh"], ["pdsh"]) and not inner:
             return None
         # Variables that pass on where ranks meet are removed, unless the command itself reads them.
         whole = self.text[words[0].start:words[-1].end]
@@ -320,6 +329,7 @@ class _Migration(Plain):
         if not nested:
             self.drop_visible(item)
             self.put_deepy(item)
+            self.into_enroot(item)
             self.stay_in_front(item)
         if launch.launchers == ["srun"] and not nested and self.reads_document(launch, self.command_of(item)):
             self.put_document(item)

@@ -280,7 +280,11 @@ def assignments(text: str, found: List[Command]) -> List[Assignment]:
 
 def with_bodies(text: str) -> str:
     """Puts a : where all lines of a branch or a loop have gone, since bash wants a command there."""
-    return re.sub(r"^([ \t]*)((?:[^\n#]*[ \t;])?(?:then|else|do)[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*)(?=[ \t]*(?:fi|else|elif|done)\b)", r"\1\2\1  :\n", text, flags=re.M)
+    def filled(match: "re.Match[str]") -> str:
+        line = text[text.rfind("\n", 0, match.start()) + 1:match.start()]
+        indent = line[:len(line) - len(line.lstrip(" \t"))]
+        return match.group(0) if "#" in line else f"{match.group(0)}{indent}  :\n"
+    return re.sub(r"(?<![^\s;])(?:then|else|do)[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*(?=[ \t]*(?:fi|else|elif|done)\b)", filled, text)
 
 
 def applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:

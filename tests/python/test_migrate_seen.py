@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dlctl migrate: what a process sees that runs beside or instead of others, and scripts that sbatch would refuse."""
+import os
+import sys
+
+import support
+from test_migrate import body_of, of
+
+sys.path.insert(0, os.path.join(support.SOURCE, "launcher", "python"))
+
+NODE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=16\n"
+
+
+class Branches(support.Case):
+    def test_one_process_of_another_branch_sees_the_gpus_that_it_saw(self):
+        body = 'if [ "$1" = torch ]; then\n  srun torchrun --nproc_per_node=4 t.py\nelse\n  srun {}python j.py --devices 4\nfi\n'
+        for told, gpus in (("", " --gpus 4"), ("--gres=gpu:2 ", " --gpus 2"), ("--gpus=1 ", "")):
+            result = of(body.format(told), NODE)
+            self.assertEqual((result.learners, result.gpus), ("4", 1))
+            self.assertIn(f"  dlrun --learners 1{gpus} --alone -- python j.py --devices 4\n", result.script, told)
+
+    def test_processes_beside_one_another_share_the_gpus(self):
+        result = of("for i in 0 1 2 3; do\n  srun -n1 --gres=gpu:1 python t.py $i &\ndone\nwait\n", NODE)
+        self.assertIn("  dlrun --learners 1 --alone -- python t.py $i &\n", result.script)
+
+
+class Containers(support.Case):
+    TEXT = 'enroot start --mount /a:/b image bash -c "\n  ls /b &&\n  NCCL_DEBUG=INFO MASTER_PORT=${port} MASTER_ADDR=${addr} WORLD_SIZE=4 \\\n    torchrun --nproc_per_node=4 --master_port=${port} t.py\n"\n'
+
+    def test_enroot_is_told_which_variables_its_program_gets(self):
+        result = of(self.TEXT, NODE)
+        self.assertEqual(result.learners, "4")
+        self.assertRegex(body_of(result), r'^dlrun -- enroot start( --env [A-Z_]+)+ --mount /a:/b image bash -c "\n')
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"):
+            self.assertIn(f" --env {name} ", result.script)
+        self.assertNotIn("--env", body_of(of("enroot start image python t.py\n", NODE)))
+
+    def test_what_stands_in_front_of_the_program_does_not_hide_where_learners_meet(self):
+        self.assertIn("  NCCL_DEBUG=INFO python3 t.py\n", of(self.TEXT, NODE).script)
+        # One that the text itself reads stays.
+        body = "srun bash -c 'export MASTER_PORT=1234; A=$MASTER_PORT torchrun --nproc_per_node=4 t.py --port $MASTER_PORT'\n"
+        self.assertIn("MASTER_PORT=1234", of(body, NODE).script)
+
+
+class Refused(support.Case):
+    def test_the_first_line_is_that_of_a_script(self):
+        result = of("torchrun --nproc_per_node=4 t.py\n", "# A licence.\n\n#!/bin/bash\n#SBATCH --gres=gpu:4\n")
+        self.assertEqual(result.script, "#!/bin/bash\n# A licence.\n\n#!/bin/bash\n#SBATCH --dl-framework=pytorch --dl-learners=4 --dl-gpus=1\n#SBATCH --nodes=1\ndlrun -- python3 t.py\n")
+        self.assertIn("without which sbatch refuses a script", str(result.notes))
+        self.assertTrue(of("torchrun --nproc_per_node=4 t.py\n", "#SBATCH --gres=gpu:4\n").script.startswith("#!/bin/bash\n#SBATCH --dl-"))
+
+    def test_a_shell_in_which_somebody_works_stays(self):
+        for body in ("srun --gres=gpu:4 --pty bash -i\n", "srun -n1 --pty /bin/zsh\n", "srun --pty $SHELL\n"):
+            self.assertEqual(of(body, NODE).launches, 0, body)
+        self.assertEqual(body_of(of("srun --ntasks=4 --pty python t.py\n", NODE)), "dlrun -- python t.py\n")
+
+
+class Remarks(support.Case):
+    def test_nothing_is_said_of_a_launch_in_a_remark_of_several_lines(self):
+        result = of(": <<'END'\nThis runs accelerate launch on t.py.\nEND\ntorchrun --nproc_per_node=4 t.py\n", NODE)
+        self.assertEqual((result.learners, result.notes), ("4", []))
+
+    def test_a_signal_that_a_learner_gets_itself_is_not_noted(self):
+        for signal, noted in (("SIGUSR1@60", False), ("USR2@90", False), ("R:10@60", False), ("TERM@60", True), ("B:USR1@60", False), ("HUP@30", True)):
+            notes = str(of("srun python t.py\n", NODE + f"#SBATCH --signal={signal}\n").notes)
+            self.assertEqual(f"--signal={signal}" in notes, noted, signal)
+
+
+if __name__ == "__main__":
+    support.main()

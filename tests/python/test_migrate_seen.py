@@ -55,6 +55,14 @@ class Refused(support.Case):
         self.assertEqual(body_of(of("srun --ntasks=4 --pty python t.py\n", NODE)), "dlrun -- python t.py\n")
 
 
+class OneNode(support.Case):
+    def test_tasks_of_a_node_without_a_number_of_nodes_are_those_of_one(self):
+        head = "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --{}=4\n#SBATCH --cpus-per-task=2\n"
+        for option, nodes in (("ntasks-per-node", True), ("tasks-per-node", True), ("ntasks", False)):
+            result = of("torchrun --nproc_per_node=4 t.py\n", head.format(option))
+            self.assertEqual((result.learners, result.gpus, "#SBATCH --nodes=1\n" in result.script), ("4", 1, nodes), option)
+
+
 class Remarks(support.Case):
     def test_nothing_is_said_of_a_launch_in_a_remark_of_several_lines(self):
         result = of(": <<'END'\nThis runs accelerate launch on t.py.\nEND\ntorchrun --nproc_per_node=4 t.py\n", NODE)

@@ -108,7 +108,7 @@ class Job(Nodes):
     def is_bound_to_one_node(self, found: List[Found], learners: Count) -> bool:
         """Whether the launchers start processes on their own node only, and nothing but that says that the job has one node."""
         asked, many = self.asked, learners.most or 1
-        if {"nodes", "nodelist", "nodefile"} & set(asked.given) or (asked.tasks or 1) > 1 or learners.least != many or not 1 < many <= (asked.gpus or 0) or asked.gpus_per_node is None and many != asked.gpus:
+        if {"nodes", "nodelist", "nodefile"} & set(asked.given) or "ntasks" in asked.given and (asked.tasks or 1) > 1 or learners.least != many or not 1 < many <= (asked.gpus or 0) or asked.gpus_per_node is None and many != asked.gpus:
             return False
         last = [one.launch for item in found for one in (item.inner or [item])]
         return self.lightning or all(launch.launchers and LAUNCHERS[launch.launchers[-1]].script and "endpoint" not in launch.told[-1] and

@@ -55,6 +55,19 @@ class Refused(support.Case):
         self.assertEqual(body_of(of("srun --ntasks=4 --pty python t.py\n", NODE)), "dlrun -- python t.py\n")
 
 
+class Servers(support.Case):
+    def test_servers_of_a_model_on_several_nodes_are_left_as_they_are(self):
+        server = 'srun -N1 -n1 -w $n bash -c "export A=1; python3 -m sglang.launch_server --nnodes 2 --node-rank {}" &\n'
+        body = server.format(0) + "for i in 1; do\n  " + server.format("$i") + "done\npython test.py\n"
+        result = of(body, NODE.replace("nodes=1", "nodes=2"))
+        self.assertEqual((result.launches, result.script), (0, NODE.replace("nodes=1", "nodes=2") + body))
+        self.assertIn("this server runs on GPUs of the job", str(result.notes))
+
+    def test_a_training_with_a_server_in_the_same_shell_is_one(self):
+        result = of('srun bash -c "vllm serve m & torchrun --nproc_per_node=4 t.py"\n', NODE)
+        self.assertEqual(result.learners, "4")
+
+
 class OneNode(support.Case):
     def test_tasks_of_a_node_without_a_number_of_nodes_are_those_of_one(self):
         head = "#!/bin/bash\n#SBATCH --gres=gpu:4\n#SBATCH --{}=4\n#SBATCH --cpus-per-task=2\n"

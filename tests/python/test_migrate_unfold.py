@@ -35,6 +35,18 @@ class Eval(support.Case):
         self.assertEqual(body_of(of('CMD="python t.py --lr 1"\neval $CMD\n', NODE)), 'CMD="python t.py --lr 1"\neval dlrun --alone -- $CMD\n')
 
 
+class GoingOn(support.Case):
+    def test_a_line_that_does_not_go_on_does(self):
+        for behind in ("  # one for each GPU", " ", " \t"):
+            result = of(f"srun torchrun --nnodes 2 \\\n  --nproc_per_node 4 \\{behind}\n  --rdzv_endpoint $h:1 \\\n  t.py --lr 1\n", NODES)
+            self.assertEqual((result.learners, body_of(result)), ("8", "dlrun -- python3 t.py --lr 1\n"))
+            self.assertEqual([note.line for note in result.notes], [7])
+
+    def test_other_lines_with_such_an_end_stay(self):
+        for body in ("echo a\\ b\\ \ntorchrun --nproc_per_node=4 t.py\n", "torchrun --nproc_per_node=4 t.py --name a\\ \n-x\n", "cat <<E\na \\ # b\n --c\nE\ntorchrun --nproc_per_node=4 t.py\n"):
+            self.assertNotIn("go on", str(of(body, NODE).notes), body)
+
+
 class Parallel(support.Case):
     def test_what_parallel_and_xargs_run_shares_the_gpus_of_the_job(self):
         for before, program, after in (

@@ -29,6 +29,8 @@ DEEPY = ("-c 'import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv
 
 SERVERS = r"\b(vllm|vllm-serve|vllm_serve|sglang|text-generation-launcher|tensorboard|redis-server|mlflow|jupyter(-\w+)?|mongod|\w*_?server(\.py)?|serve[-_]\w+(\.py)?)$|^(serve|vllm\.entrypoints\S*)$"
 
+# Servers of models that are no part of a training, in the text of a shell.
+MODEL_SERVERS = r"\bsglang\.launch_server\b|\bvllm[ \t]+serve\b|\bvllm\.entrypoints\.|\btext-generation-launcher\b|\blmdeploy[ \t]+serve\b"
 GPU_SERVERS = r"\b(vllm(?![\w.]*/)|sglang|lmdeploy|tritonserver|text-generation-launcher)\b"
 
 
@@ -75,7 +77,13 @@ class Forms(Lightning):
         words = [shell.unquoted(self.text[word.start:word.end]) for word in launch.stack[-1].words[launch.stack[-1].at:][:6]]
         told = launch.told[-1]
         one = self.number(told.get("total")) == 1 or self.number(told.get("nodes")) == 1 or self.has_no_gpu(launch)
-        return one and any(re.search(SERVERS, word) for word in words)
+        text = self.text[launch.inner[0]:launch.inner[1]] if launch.inner else ""
+        return one and any(re.search(SERVERS, word) for word in words) or re.search(MODEL_SERVERS, text) is not None and not self.starts_training(text)
+
+    @staticmethod
+    def starts_training(text: str) -> bool:
+        """Whether the text of a shell speaks of a training."""
+        return re.search(r"torchrun|accelerate launch|deepspeed |torch\.distributed|\btrain\w*\.(py|sh)\b", text) is not None
 
     @staticmethod
     def has_no_gpu(launch: launches.Launch) -> bool:

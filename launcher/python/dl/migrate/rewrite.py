@@ -4,7 +4,7 @@ import os
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from . import called as calls, directives, launch as launches, shell, wrap
+from . import called as calls, directives, launch as launches, shell, unfold, wrap
 from .counts import Count, Found, Note
 from .launchers import LAUNCHERS, RENDEZVOUS
 from .plain import Plain
@@ -25,6 +25,11 @@ class Result(NamedTuple):
 def migrate(text: str, folder: str = ".", copies: bool = False) -> Result:
     """`folder`: that of the script, in which files that it names are looked for. `copies`: a script that it calls becomes a new
     file, too, which is called in its place."""
+    whole, lines = unfold.going_on(text)
+    if lines:
+        result = migrate(whole, folder, copies)
+        why = "a \\ at the end of a line has to be its last character, so this line did not go on; now it does (a remark behind it has gone)"
+        return result._replace(notes=sorted({*result.notes, *[Note(line, why) for line in lines]})) if result.launches else result._replace(script=text)
     wraps = wrap.wrapped(text)
     documents = wrap.documents(text) if not directives.read(text) else []
     if wraps or documents:

@@ -3,7 +3,7 @@
 runs, at their own places in the text. Pure."""
 import os
 import re
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from . import shell
 from .words import VARIABLE
@@ -25,6 +25,20 @@ def unfolded(text: str, found: List[shell.Command]) -> List[shell.Command]:
         inner = _of_parallel(text, command, assigned) if inner is None else inner
         result += [command] if inner is None else inner
     return result
+
+
+def going_on(text: str) -> Tuple[str, List[int]]:
+    """The text with each \\ that blanks or a remark follow, in front of a line of options, as the last character of its line, and
+    the numbers of these lines."""
+    found = shell.commands(text, 0, len(text))
+    spans: List[Tuple[int, int]] = []
+    for one, after in zip(found, found[1:]):
+        last = [word for word in one.words if not word.redirect][-1:]
+        if last and re.fullmatch(r"\\[ \t]", text[last[0].start:last[0].end]) and re.match(r"--?[A-Za-z]", text[after.words[0].start:after.words[0].end]):
+            end = text.index("\n", last[0].end)
+            if re.fullmatch(r"[ \t]*(#.*)?", text[last[0].end:end]):
+                spans.append((last[0].start + 1, end))
+    return shell.applied(text, {span: "" for span in spans}) if spans else text, [text.count("\n", 0, start) + 1 for start, _ in spans]
 
 
 def _value(text: str, raw: str, before: int, assigned: List[shell.Assignment]) -> Optional[shell.Assignment]:

@@ -2,6 +2,7 @@
 """dlctl migrate: what a process sees that runs beside or instead of others, and scripts that sbatch would refuse."""
 import os
 import sys
+import tempfile
 
 import support
 from test_migrate import body_of, of
@@ -40,6 +41,34 @@ class Containers(support.Case):
         # One that the text itself reads stays.
         body = "srun bash -c 'export MASTER_PORT=1234; A=$MASTER_PORT torchrun --nproc_per_node=4 t.py --port $MASTER_PORT'\n"
         self.assertIn("MASTER_PORT=1234", of(body, NODE).script)
+
+
+    def test_a_shell_in_a_container_that_reads_its_commands(self):
+        for front, behind in (("apptainer exec --nv i.sif bash", ""), ("singularity exec i.sif /bin/bash -l", " || exit 1")):
+            result = of(f"{front} <<'END'{behind}\ncd src\npython train.py --a \"$b\"\nEND\necho over\n", NODE)
+            self.assertEqual((result.learners, result.gpus), ("1", 4))
+            self.assertEqual(body_of(result), f"dlrun --alone -- {front} -c \"$(cat <<'END'\ncd src\npython train.py --a \"$b\"\nEND\n)\"{behind}\necho over\n")
+        self.assertIn("\ndlrun --alone -- python t.py\n", of("apptainer exec i.sif bash <<E\nls\nE\npython t.py\n", NODE).script)
+        self.assertEqual(of("apptainer exec i.sif bash <<E\nls\nE\n", NODE).launches, 0)
+
+    def test_root_in_the_container_of_srun(self):
+        result = of("srun --container-writable --container-remap-root --container-image /x/a.sqsh python t.py\n", NODE + "#SBATCH --ntasks=1\n")
+        self.assertEqual(body_of(result), "APPTAINER_WRITABLE_TMPFS=1 APPTAINER_FAKEROOT=1 dlrun --alone --image /x/a.sqsh -- python t.py\n")
+        self.assertIn("fakeroot", str(result.notes))
+
+
+class Meeting(support.Case):
+    def test_a_module_of_the_site_that_says_where_ranks_meet(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "t.py"), "w") as file:
+                file.write("import torch\nimport idr_torch\n")
+            self.assertEqual(body_of(of("srun python t.py\n", NODE + "#SBATCH --ntasks=4\n", folder)), "MASTER_PORT=29500 dlrun -- python t.py\n")
+
+
+class Memory(support.Case):
+    def test_the_cpus_of_the_gpus_have_their_memory_still(self):
+        script = of("torchrun --nproc_per_node=2 t.py\n", "#!/bin/bash\n#SBATCH --gres=gpu:2\n#SBATCH --mem-per-cpu=6G\n#SBATCH --cpus-per-gpu=12\n").script
+        self.assertIn("#SBATCH --mem-per-cpu=6G\n#SBATCH --cpus-per-task=12\n", script)
 
 
 class Refused(support.Case):

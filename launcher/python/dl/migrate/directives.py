@@ -195,8 +195,8 @@ def of_memory(asked: Asked, cpus: int) -> Dict[str, str]:
     """The --mem-per-cpu with which `cpus` CPUs, those of all learners, have the memory that the tasks of the job had."""
     memory = re.fullmatch(r"(\d+)([KMGTkmgt]?)B?", asked.given.get("mem-per-cpu", ""))
     before = (asked.cpus or 1) * (asked.tasks or 1)
-    if memory is None or before == cpus or not cpus:
-        return {}
+    if memory is None or before == cpus or not cpus or "cpus-per-gpu" in asked.given:
+        return {}  # the CPUs of the GPUs are as many as before
     amount, unit = int(memory.group(1)) * before, memory.group(2)
     if amount % cpus and unit in ("G", "g", "T", "t"):
         amount, unit = amount * (1024 if unit in "Gg" else 1024 * 1024), "M"

@@ -164,6 +164,11 @@ class Forms(Lightning):
             self.note(mounts.at, f"mounts of the container ({mounts.raw}) are the site's here: dl.toml(5), image")
         if not self.image_of(launch) and launch.inner and re.search(r"\bpip3?[ \t]+install|\bapt(-get)?[ \t]", self.text[launch.inner[0]:launch.inner[1]]):
             env.append(("APPTAINER_WRITABLE_TMPFS", "1"))  # what is installed is gone when the learner ends, as with srun
+        for what, name in (("writable", "APPTAINER_WRITABLE_TMPFS"), ("root", "APPTAINER_FAKEROOT")):
+            if launch.value(what) is not None and name not in dict(env):
+                env.append((name, "1"))
+                self.note(launch.cursor.top.words[0].start, "the container can be written into, but what is written is gone when the learner ends" if what == "writable" else
+                          "the program is root in the container only with Apptainer (fakeroot)")
         return env
 
     def into_clean_container(self, item: Found) -> str:
@@ -207,6 +212,15 @@ class Forms(Lightning):
         words = [self.text[word.start:word.end] for word in launch.stack[-1].words[launch.stack[-1].at + 1:]]
         program = next((word for word in words if not re.match(r"-\w", word)), "-")
         return program == "-" and not {"-c", "-m"} & set(words)
+
+    def shell_reads_document(self, command: shell.Command) -> bool:
+        """apptainer exec IMAGE bash <<EOF: commands of a shell that come by standard input, a program of Python's among them, and no launcher."""
+        raw = [shell.unquoted(self.text[word.start:word.end]) for word in command.words if not word.redirect]
+        raw = raw[:-1] if raw[-1:] in (["-l"], ["--login"]) else raw
+        document = self.here_document(command) if raw and raw[-1] in launches.SHELLS else None
+        body = self.text[document[1]:document[2]] if document else ""
+        return re.search(r"^[^#\n]*\bpython[\d.]*[ \t]+(?:-[a-zA-Z]+[ \t]+)*(?:\S*\.py\b|-m[ \t]+(?!pip|venv))", body, re.M) is not None and len(body) < MOST_OF_AN_ARGUMENT and \
+            re.search(r"torchrun|torch\.distributed|accelerate launch|deepspeed |mpirun|srun", body) is None
 
     def trains_in_document(self, command: shell.Command) -> bool:
         document = self.here_document(command)

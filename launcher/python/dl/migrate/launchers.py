@@ -62,11 +62,11 @@ SRUN = _options(
     "slurmd-debug open-mode export-file container-env cpu-freq cores extra-node-info B delay-boot nice tmp",
     "label l unbuffered u no-kill k overlap exact exclusive overcommit O oversubscribe s verbose v quiet Q kill-on-bad-exit K "
     "contiguous spread-job use-min-nodes immediate I preserve-env E disable-status X no-allocate Z interactive wait-for-children "
-    "container-remount-defaults container-writable container-readonly container-mount-home no-container-mount-home no-container-entrypoint "
-    "container-remap-root no-container-remap-root send-libs bcast propagate reboot external-launcher",
+    "container-remount-defaults container-readonly container-mount-home no-container-mount-home no-container-entrypoint "
+    "no-container-remap-root send-libs bcast propagate reboot external-launcher",
     ntasks="total", n="total", nodes="nodes", N="nodes", ntasks_per_node="each", gpus_per_task="gpus_each", gpus_per_node="gpus_per_node",
     gpus="gpus", G="gpus", gres="gres", cpus_per_task="cpus", c="cpus", export="export", output="output", o="output", error="output", e="output",
-    chdir="folder", D="folder", container_image="image", container_name="container", environment="edf", container_mounts="mounts", container_workdir="workdir", multi_prog="flag:multi_prog", pty="flag:pty",
+    chdir="folder", D="folder", container_image="image", container_name="container", environment="edf", container_mounts="mounts", container_workdir="workdir", multi_prog="flag:multi_prog", pty="flag:pty", container_writable="flag:writable", container_remap_root="flag:root",
     **{name: "noted" for name in "cpu-bind gpu-bind mem-bind distribution m relative r".split()},
     **{name: "job:" + long for long, names in (
         ("partition", "partition p"), ("account", "account A"), ("qos", "qos q"), ("time", "time t"), ("constraint", "constraint C"),

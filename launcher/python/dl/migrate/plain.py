@@ -132,7 +132,8 @@ class Plain(Alone):
                 r"\bpython[\d.]*[ \t]+(-[a-zA-Z]+[ \t]+)*?(\S+\.py\b|-m[ \t]+(?!pip|venv))", word) for word in raw[1:])
             of_shell = of_shell or any(re.search(r"\w\.(sh|bash)$", word) for word in raw[1:])
             raw = raw[behind[0]:] if behind else ["python", "x.py"] if of_shell else raw
-        agent = AGENT.match(" ".join(raw)) is not None
+        document = (launches.is_wrapper(raw[0]) or raw[0] in launches.SHELLS) and self.shell_reads_document(command)
+        agent = document or AGENT.match(" ".join(raw)) is not None
         if not agent and (not launches.PYTHON.fullmatch(raw[0]) or len(raw) < 2 or not any(word.endswith(".py") or word == "-m" for word in raw[1:6] + [self.first_of(cursor, raw)]) or \
                 set(raw[1:3]) & {"-c", "pip", "venv", "-V"}):
             return None

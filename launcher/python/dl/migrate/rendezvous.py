@@ -18,7 +18,8 @@ HARMLESS = re.compile(r"(^|/)(activate|conda\.sh|mamba\.sh|\.?bashrc|\.?profile|
 MOST_OF_A_FILE = 1 << 20
 # In front of a path: the script's own folder, or the one from which it is submitted.
 OWN_FOLDER = re.compile(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/")
-OWN_MEETING = re.compile(r"environ\[['\"]MASTER_(ADDR|PORT)['\"]\]\s*=[^=]|(init_method|dist_url)\b[^\n]*['\"]tcp://|init_process_group\([^)]*tcp://")
+# Jean Zay's module idr_torch sets the address when it is imported.
+OWN_MEETING = re.compile(r"^[ \t]*(?:import|from)[ \t]+idr_torch\b|environ\[['\"]MASTER_(ADDR|PORT)['\"]\]\s*=[^=]|(init_method|dist_url)\b[^\n]*['\"]tcp://|init_process_group\([^)]*tcp://", re.M)
 SCRIPTS = [name for name, launcher in LAUNCHERS.items() if launcher.script]
 
 

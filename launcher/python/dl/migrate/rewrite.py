@@ -336,7 +336,8 @@ class _Migration(Plain):
             self.put_deepy(item)
             self.into_enroot(item)
             self.stay_in_front(item)
-        if launch.launchers == ["srun"] and not nested and self.reads_document(launch, self.command_of(item)):
+        if not nested and (launch.launchers == ["srun"] and self.reads_document(launch, self.command_of(item)) or
+                           launch.launchers in (["srun"], []) and not item.inner and self.shell_reads_document(self.command_of(item))):
             self.put_document(item)
         prefix = "" if nested else self.dlrun_words(item, learners)
         python = launch.python + " " if launch.python else ""

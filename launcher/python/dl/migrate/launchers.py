@@ -120,7 +120,8 @@ LAUNCHERS: Dict[str, Launcher] = {
 # How a launcher is called: the name of the program, and the words that must follow it.
 HEADS = {("torchrun",): "torchrun", ("torchrun_jsc",): "torchrun", ("accelerate", "launch"): "accelerate", ("accelerate-launch",): "accelerate", ("deepspeed",): "deepspeed",
          ("colossalai", "run"): "colossalai", ("composer",): "composer", ("tune", "run"): "tune", ("srun",): "srun", ("mpirun",): "mpirun", ("mpiexec",): "mpirun",
-         ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun", ("ssh",): "ssh", **{(name,): "pdsh" for name in ("pdsh", "clush", "parallel-ssh", "pssh")}}
+         ("mpiexec.hydra",): "mpirun", ("orterun",): "mpirun", ("prterun",): "mpirun", ("horovodrun",): "horovodrun", ("ssh",): "ssh", ("pdsh",): "pdsh", ("clush",): "pdsh", ("parallel-ssh",): "pdsh",
+         ("pssh",): "pdsh"}
 # How it is called as a Python module: python -m NAME.
 MODULES = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torch.distributed.launch",
            "torch.distributed.launcher": "torchrun", "torchrun_jsc": "torchrun", "accelerate.commands.launch": "accelerate", "deepspeed.launcher.runner": "deepspeed",

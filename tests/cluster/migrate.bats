@@ -114,6 +114,21 @@ script() { printf '%s\n' '#!/bin/bash' '#SBATCH --time=10' "${@:2}" >"$1.sbatch"
   [ "$(grep -c 'behind on' tail.out)" -eq 2 ]
 }
 
+@test "what xargs runs at once has GPUs of its own, and one process of another branch has all of its node" {
+  script many '#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=2' "printf '1\\n2\\n' | xargs -P 2 -I{} python3 both.py {}"
+  # Each waits until the other runs, too.
+  printf '%s\n' 'import os, sys, time' 'own = sys.argv[1]; open("runs_" + own, "w").close()' \
+    'while not os.path.exists("runs_" + str(3 - int(own))): time.sleep(0.05)' 'print("sees", os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("RA" + "NK"), flush=True)' >both.py
+  script branch '#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=2' 'if [ -n "$1" ]; then' '  srun torchrun --nproc_per_node=2 work.py' 'else' '  srun python3 all.py' 'fi'
+  echo 'import os; print("sees", os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("RA" + "NK"), flush=True)' >all.py
+  many_job=$(migrated many)
+  branch_job=$(migrated branch)
+  wait_state "$many_job" COMPLETED 60
+  [ "$(grep -oE 'sees [0-9]+ None' many.out | sort -u | wc -l)" -eq 2 ] || { cat many.out many.dl; return 1; }
+  wait_state "$branch_job" COMPLETED 60
+  grep -qE 'sees [0-9]+,[0-9]+ None' branch.out || { cat branch.out branch.dl; return 1; }
+}
+
 @test "FfDL's manifest.yml becomes a job that runs its command" {
   mkdir -p data/in
   echo sample >data/in/sample.txt

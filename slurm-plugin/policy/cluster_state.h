@@ -114,6 +114,9 @@ struct Job {
   int64_t min_run_s = 0;
   bool pausable = true;  // false: never a victim
   bool saves = true;     // false: if stopped it loses all its work, so it may be a victim of claims, not of balance.h
+  // Nodes beside those of another job, which goes on without them (sizes/in_place.h): to stop it loses nothing, so that
+  // it goes before any job shrinks or stops.
+  bool companion = false;
   std::vector<Part> promised_parts;  // Waiting::parts of that decision; empty: not known
 
   // For a scheduler that starts jobs by itself (wanted.h); no decision depends on these.

@@ -73,6 +73,16 @@ bool read_size(std::string_view text, JobLabel* label) {
   return true;
 }
 
+bool read_grow(std::string_view text, JobLabel* label) {
+  const size_t at = text.find('@');
+  Offer offer;
+  if (at == std::string_view::npos || !read_int(text.substr(0, at), 1, kMaxNodes, &offer.nodes) ||
+      !read_int(text.substr(at + 1), 0, kMaxTime, &offer.offered_s))
+    return false;
+  label->grow = offer;
+  return true;
+}
+
 struct Key {
   std::string_view name;
   bool required;
@@ -124,6 +134,7 @@ constexpr std::array kKeys{
     Key{"queued", false, [](Text t, Label* l) { return read_int(t, 1, kMaxTime, &l->queued_s.emplace()); }},
     Key{"yields", false, read_yields},
     Key{"size", false, read_size},
+    Key{"grow", false, read_grow},
     Key{"nodes_set", false, [](Text t, Label* l) { return (l->nodes_set = t == "1"); }},
     Key{"shrunk", false, [](Text t, Label* l) { return (l->shrunk = t == "1"); }},
     Key{"unowned", false, [](Text t, Label* l) { return (l->unowned = t == "1"); }},
@@ -160,6 +171,7 @@ std::string format_label(const JobLabel& label) {
                         label.yields->learners);
   if (label.yielded) text += " yielded=" + job_name(*label.yielded);
   if (label.size) text += fmt::format(" size={}@{}", label.size->learners, label.size->queued_s);
+  if (label.grow) text += fmt::format(" grow={}@{}", label.grow->nodes, label.grow->offered_s);
   if (label.nodes_set) text += " nodes_set=1";
   if (label.shrunk) text += " shrunk=1";
   if (label.unowned) text += " unowned=1";

@@ -38,6 +38,14 @@ struct ChosenSize {
   bool operator==(const ChosenSize& other) const { return learners == other.learners && queued_s == other.queued_s; }
 };
 
+// Nodes that the job was offered beside those that it has (sizes/in_place.h): grow=NODES@OFFERED. Its dlrun submits a
+// companion for as many, if it hears of it within a minute. The word stays, since it says when the size last changed.
+struct Offer {
+  int nodes = 0;
+  int64_t offered_s = 0;  // since the epoch
+  bool operator==(const Offer& other) const { return nodes == other.nodes && offered_s == other.offered_s; }
+};
+
 // What happens to the job when its lent GPUs are taken back, as its user was told at submission. It stays the same
 // whatever flags the user changes later.
 enum class GiveBack {
@@ -66,6 +74,7 @@ struct JobLabel {
   std::optional<Yield> yields;
   std::optional<int64_t> yielded;  // of a job that has yielded: to which one, by job_id.h, as long as that one waits
   std::optional<ChosenSize> size;
+  std::optional<Offer> grow;
   bool nodes_set = false;  // an elastic job: dlpolicyd has set another number of nodes (NodeRange)
   bool shrunk = false;     // it came back smaller from yielding: no minimum run time protects it anew
   bool unowned = false;    // held, since its tenant is not declared any more

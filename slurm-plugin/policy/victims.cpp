@@ -367,6 +367,7 @@ bool less_loss(const VictimSet& a, const VictimSet& b) {
 }
 
 int64_t lost_if_paused(const ClusterState& state, const Job& job) {
+  if (job.companion) return 0;
   const int64_t since =
       std::clamp<int64_t>(state.now_s - std::max(job.start_s, job.checkpoint_s), 0, state.most_unsaved_s);
   return std::max<int64_t>(1, (since + std::min(job.restart_s, state.most_restart_s)) * job.gpus());

@@ -2,7 +2,7 @@
 // The victim search: which running jobs must shrink or stop so that a gang fits, at the least loss.
 //
 // What a job loses is what it did since its last good checkpoint, plus what a pause costs:
-//     lost = (now - last checkpoint or start + restart_s) x its GPUs      in GPU-seconds, at least 1
+//     lost = (now - last checkpoint or start + restart_s) x its GPUs      in GPU-seconds, at least 1; of a companion 0
 // Each of the two times counts up to a limit of the cluster's, since the job itself states them.
 // Sets are compared by, in this order: lost work of jobs that stop; lost work of jobs that shrink; GPUs taken from jobs
 // that shrink; GPUs of jobs that stop although they are their tenant's own; number of victims; of equals those go that

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/base/parse.h"
+#include "common/contract/companion_hint.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/notice.h"
 
@@ -32,12 +33,21 @@ std::string companion_name(const std::string& job_id, int run) {
 }
 
 std::vector<std::string> companion_options(const slurm_cli::JobText& job, const plan::LaunchPlan& plan, int nodes,
-                                           const std::string& name, int64_t now_s) {
+                                           const std::string& name, int64_t now_s,
+                                           const std::optional<OfferedNodes>& offered) {
   std::vector<std::string> options = {"--job-name=" + name, "--nodes=" + std::to_string(nodes),
                                       "--exclusive",        "--no-requeue",
                                       "--output=/dev/null", "--chdir=" + plan.job_dir};
+  // job_submit_dl gives it the partition or QOS of the borrow tier, and refuses another one.
+  const auto of_tier = [&](const std::string& key) {
+    return offered && ((key == "Partition" && !offered->partition.empty()) || (key == "QOS" && !offered->qos.empty()));
+  };
+  options.push_back("--comment=" + companion_hint(slurm_cli::own_id(job)));
+  if (offered) options.emplace_back("--dl-tier=borrow");
   for (const Row& row : kShared)
-    if (const std::string value = slurm_cli::given(job.value(row.key)); !value.empty() && value != "0")
+    if (of_tier(row.key)) {
+      continue;
+    } else if (const std::string value = slurm_cli::given(job.value(row.key)); !value.empty() && value != "0")
       options.push_back(row.option + value);
   int tasks = 1;
   for (const plan::PlannedNode& node : plan.nodes) tasks = std::max(tasks, node.learners - node.servers);

@@ -16,9 +16,16 @@ namespace dl::supervise {
 // The name of the companions that this dlrun of the job submits: "dl-companion-12", "dl-companion-12.2" of its second.
 std::string companion_name(const std::string& job_id, int run);
 
+// Of a companion for nodes that dlpolicyd offered, which is in the borrow tier: what dl.toml gives to that tier; empty:
+// as the job.
+struct OfferedNodes {
+  std::string partition, qos;
+};
+
 // Options of sbatch for a companion of `nodes` nodes, each like those that the job has. job: as scontrol shows it now.
 std::vector<std::string> companion_options(const slurm_cli::JobText& job, const plan::LaunchPlan& plan, int nodes,
-                                           const std::string& name, int64_t now_s);
+                                           const std::string& name, int64_t now_s,
+                                           const std::optional<OfferedNodes>& offered = {});
 
 // The batch script of a companion. It ends, and the companion with it, once the job has ended or has gone back into the
 // queue, whatever became of dlrun.

@@ -21,9 +21,10 @@ Result<slurm_cli::JobText> job_text(const std::string& id) {
 }
 
 Result<std::string> submit_companion(const std::string& job_id, const std::string& name, const plan::LaunchPlan& plan,
-                                     int nodes) {
+                                     int nodes, const std::optional<OfferedNodes>& offered) {
   DL_TRY_ASSIGN(const slurm_cli::JobText job, job_text(job_id));
-  return slurm_cli::submit(companion_options(job, plan, nodes, name, std::time(nullptr)), companion_script(job));
+  return slurm_cli::submit(companion_options(job, plan, nodes, name, std::time(nullptr), offered),
+                           companion_script(job));
 }
 
 void erase(const std::string& job, std::vector<std::string>* jobs) {
@@ -32,12 +33,15 @@ void erase(const std::string& job, std::vector<std::string>* jobs) {
 
 }  // namespace
 
-void Companions::submit(const plan::LaunchPlan& plan, int nodes, std::function<void(const Result<std::string>&)> then) {
+void Companions::submit(const plan::LaunchPlan& plan, int nodes, std::function<void(const Result<std::string>&)> then,
+                        const std::optional<OfferedNodes>& offered) {
   submitting_ = true;
   auto id = std::make_shared<Result<std::string>>(Error{});
-  calls_.post([id, job = job_id_, name = name_, plan, nodes] { *id = submit_companion(job, name, plan, nodes); },
-              [this, id, then = std::move(then)] {
+  calls_.post([id, job = job_id_, name = name_, plan, nodes,
+               offered] { *id = submit_companion(job, name, plan, nodes, offered); },
+              [this, id, is_offer = offered.has_value(), then = std::move(then)] {
                 submitting_ = false;
+                if (*id && is_offer) offered_[**id] = 0;
                 if (*id) held_.push_back(**id);
                 if (*id) waiting_.push_back(**id);
                 if (*id && over_) return give_back_all();
@@ -48,11 +52,13 @@ void Companions::submit(const plan::LaunchPlan& plan, int nodes, std::function<v
 void Companions::look(int64_t now_ms) {
   if (held_.empty() || looks_ > 0 || now_ms - looked_ms_ < (waiting_.empty() ? kLookMs : kLookWaitingMs)) return;
   looked_ms_ = now_ms;
+  for (auto& [job, until_ms] : offered_)
+    if (until_ms == 0) until_ms = now_ms + kWaitMs;
   for (const std::string& job : held_) {
     auto found = std::make_shared<Result<slurm_cli::JobText>>(Error{});
     ++looks_;
     calls_.post([found, job] { *found = job_text(job); },
-                [this, found, job] {
+                [this, found, job, now_ms] {
                   --looks_;
                   if (std::find(held_.begin(), held_.end(), job) == held_.end()) return;
                   CompanionState state;
@@ -62,7 +68,14 @@ void Companions::look(int64_t now_ms) {
                     state.kind = CompanionState::Kind::kOver;
                     state.why = "Slurm does not know it any more";
                   }
+                  const auto offer = offered_.find(job);
+                  if (*found && state.kind == CompanionState::Kind::kWaits && offer != offered_.end() &&
+                      now_ms >= offer->second) {
+                    state.kind = CompanionState::Kind::kOver;
+                    state.why = "the nodes that it was to have are not free any more";
+                  }
                   if (state.kind == CompanionState::Kind::kWaits) return;
+                  offered_.erase(job);
                   erase(job, &waiting_);
                   heard_(job, state);
                 });
@@ -70,6 +83,7 @@ void Companions::look(int64_t now_ms) {
 }
 
 void Companions::give_back(const std::string& job) {
+  offered_.erase(job);
   erase(job, &held_);
   erase(job, &waiting_);
   calls_.post([job] { ignore(slurm_cli::cancel({job}), "it ends by itself after the job, if it has not yet"); }, {});

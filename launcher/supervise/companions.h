@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,11 @@ class Companions {
   Companions(uv_loop_t* loop, std::string job_id, std::string name, Heard heard)
       : job_id_(std::move(job_id)), name_(std::move(name)), heard_(std::move(heard)), calls_(loop) {}
 
-  // Submits one of so many nodes, each with what a node of `plan` has. then: its id.
-  void submit(const plan::LaunchPlan& plan, int nodes, std::function<void(const Result<std::string>&)> then);
+  // Submits one of so many nodes, each with what a node of `plan` has. then: its id. offered: dlpolicyd said that the
+  // nodes are free; if they are not any more, so that it still waits after kWaitMs, that counts as its end.
+  static constexpr int64_t kWaitMs = 60'000;
+  void submit(const plan::LaunchPlan& plan, int nodes, std::function<void(const Result<std::string>&)> then,
+              const std::optional<OfferedNodes>& offered = {});
   bool any() const { return !held_.empty() || submitting_; }
   // To be called often: looks at each after a while, and sooner at one that waits.
   void look(int64_t now_ms);
@@ -44,6 +49,7 @@ class Companions {
   BlockingCalls calls_;
   std::vector<std::string> held_;  // their ids
   std::vector<std::string> waiting_;
+  std::map<std::string, int64_t> offered_;  // of those that wait: until when; 0: they were not looked at yet
   bool submitting_ = false, over_ = false;
   int looks_ = 0;  // that are not answered yet
   int64_t looked_ms_ = 0;

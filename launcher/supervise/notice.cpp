@@ -2,6 +2,7 @@
 #include "launcher/supervise/notice.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <string_view>
 
 #include "common/base/parse.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr int64_t kEarlyS = 120;
 constexpr int64_t kClockSlackMs = 5000;
 constexpr int64_t kLatestS = int64_t{1} << 40;
+constexpr int64_t kMostNodesOffered = 10000;
 
 bool starts_with(const std::string& text, const char* start) {
   return text.rfind(start, 0) == 0;
@@ -28,14 +30,17 @@ constexpr Key kKeys[] = {
     {StopCause::kOtherNodes, "other nodes"}, {StopCause::kInterrupt, "interrupt"}, {StopCause::kCancelled, "cancel"},
     {StopCause::kSlurmRequeue, "requeue"},   {StopCause::kLeaseLost, "lease"}};
 
-// The value of "yields=" in a label; empty: none.
-std::string yields_word(const std::string& label) {
+// The value of this key, such as "yields=", in a label; empty: none.
+std::string word_of(const std::string& label, const char* key) {
   if (!starts_with(label, "dl:1 ")) return "";
-  constexpr std::string_view kKey = "yields=";
   // The text behind " | " was written by somebody else.
   for (const std::string& word : split(label.substr(0, label.find(" | ")), ' '))
-    if (starts_with(word, kKey.data())) return word.substr(kKey.size());
+    if (starts_with(word, key)) return word.substr(std::string_view(key).size());
   return "";
+}
+
+std::string yields_word(const std::string& label) {
+  return word_of(label, "yields=");
 }
 
 }  // namespace
@@ -53,6 +58,16 @@ std::optional<int64_t> yield_deadline_s(const std::string& label) {
 std::string yield_claimant(const std::string& label) {
   const std::string word = yields_word(label);
   return word.substr(0, word.find('@'));
+}
+
+std::optional<NodeOffer> node_offer(const std::string& label) {
+  const std::string word = word_of(label, "grow=");
+  const size_t at = word.find('@');
+  if (at == std::string::npos) return std::nullopt;
+  const auto nodes = parse_int(std::string_view(word).substr(0, at), 1, kMostNodesOffered);
+  const auto offered_s = parse_int(std::string_view(word).substr(at + 1), 1, kLatestS);
+  if (!nodes || !offered_s) return std::nullopt;
+  return NodeOffer{static_cast<int>(*nodes), *offered_s};
 }
 
 const char* stop_cause_name(StopCause cause) {
@@ -136,7 +151,11 @@ NoticeReading read_notice(const NoticeInput& input) {
     return reading;
   }
   if (input.signal == SIGUSR2) {
-    reading.kind = NoticeReading::Kind::kSaveNow;
+    const auto offer = node_offer(job.admin_comment);
+    const bool fresh = offer && offer->offered_s != input.taken_s &&
+                       std::abs(input.now_ms - offer->offered_s * 1000) <= kOfferS * 1000;
+    reading.kind = fresh ? NoticeReading::Kind::kGrow : NoticeReading::Kind::kSaveNow;
+    if (fresh) reading.offer = offer;
     return reading;
   }
   return stop(StopCause::kInterrupt, std::nullopt);

@@ -30,11 +30,20 @@ const char* stop_cause_name(StopCause cause);  // "preempted", "time limit", ...
 const char* stop_cause_key(StopCause cause);
 std::optional<StopCause> parse_stop_cause(const std::string& key);
 
+// Nodes that dlpolicyd offers to the job beside those that it has.
+struct NodeOffer {
+  int nodes = 0;
+  int64_t offered_s = 0;  // Unix time
+};
+// An offer holds for so long.
+constexpr int64_t kOfferS = 60;
+
 struct NoticeReading {
-  enum class Kind { kStop, kSaveNow, kWatchTimeLimit, kNothing };
+  enum class Kind { kStop, kSaveNow, kWatchTimeLimit, kGrow, kNothing };
   Kind kind = Kind::kNothing;
   StopCause cause = StopCause::kPreemption;
   std::optional<int64_t> deadline_ms;  // Unix time at which processes may be killed
+  std::optional<NodeOffer> offer;      // of kGrow
 };
 
 struct NoticeInput {
@@ -44,6 +53,7 @@ struct NoticeInput {
   int64_t signal_ms = 0;                  // Unix time at which the signal came: Slurm counts KillWait from then on
   int64_t signal_lead_s = 120;            // how long before its time limit the job asked for a signal
   int64_t kill_wait_s = 30;               // Slurm's KillWait: between SIGTERM and SIGKILL of a job that is being ended
+  int64_t taken_s = 0;                    // NodeOffer::offered_s of the last offer that was read
   int restart_count = 0;                  // how often Slurm had put the job back when this start of it began
 };
 
@@ -54,6 +64,7 @@ struct NoticeInput {
 //                            the claimant is the job itself
 //   preemption time set      stop, preempted, until the job's end time, unless it is before the job's start
 //   end time near            time limit (the supervisor decides when to stop)
+//   SIGUSR2, nodes offered   grow, if the offer is a new one
 //   else                     SIGUSR2: save now and go on; SIGTERM: somebody's `scancel --signal=TERM`: stop, interrupt
 NoticeReading read_notice(const NoticeInput& input);
 
@@ -62,5 +73,7 @@ NoticeReading read_notice(const NoticeInput& input);
 std::optional<int64_t> yield_deadline_s(const std::string& label);
 // The same request's claimant: a job id as Slurm's commands take it; empty if there is none.
 std::string yield_claimant(const std::string& label);
+// "grow=NODES@OFFERED" in the label. None if the label offers nothing.
+std::optional<NodeOffer> node_offer(const std::string& label);
 
 }  // namespace dl::supervise

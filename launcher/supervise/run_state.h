@@ -131,6 +131,9 @@ struct AskSlurm {};      // asks Slurm about the job; then SlurmSaid
 struct WatchTimeLimit {  // the time limit ends the job at this Unix time
   int64_t end_ms = 0;
 };
+struct TakeOffer {  // asks Slurm for the nodes that dlpolicyd offers
+  NodeOffer offer;
+};
 struct Say {
   std::string text;
 };
@@ -170,9 +173,9 @@ struct PutBackFailed {};  // the job fails; then Settled
 struct Finish {};         // leaves the loop
 
 using RunAction = std::variant<StartAttempt, StartLearners, GiveUpUnheard, GiveUpAll, StopAnswer, AskSlurm,
-                               WatchTimeLimit, Say, SendRequest, SendDecide, SendWithdraw, SignalLearners, KillLearners,
-                               AskWhy, JudgeEnd, JudgeStopped, Sweep, AskVersion, CheckNodes, End, PutBack, AlreadyBack,
-                               HoldJob, KeepStartTime, PutBackFailed, Finish>;
+                               WatchTimeLimit, TakeOffer, Say, SendRequest, SendDecide, SendWithdraw, SignalLearners,
+                               KillLearners, AskWhy, JudgeEnd, JudgeStopped, Sweep, AskVersion, CheckNodes, End,
+                               PutBack, AlreadyBack, HoldJob, KeepStartTime, PutBackFailed, Finish>;
 using RunActions = std::vector<RunAction>;
 
 // ---- the state
@@ -189,8 +192,9 @@ struct RunRules {
 };
 
 // What Slurm means by a signal that came at signal_ms (Unix time). job: Slurm's answer now; none: it does not answer.
+// taken_s: NoticeInput::taken_s.
 NoticeReading read_signal(const RunRules& rules, int signal, int64_t signal_ms,
-                          const std::optional<slurm_cli::JobInfo>& job, int64_t now_unix_ms);
+                          const std::optional<slurm_cli::JobInfo>& job, int64_t now_unix_ms, int64_t taken_s = 0);
 
 struct Stop {
   StopCause cause = StopCause::kPause;
@@ -227,6 +231,7 @@ struct RunState {
   Question question;
   int interrupts = 0;
   int64_t interrupted_ms = 0;
+  int64_t offer_taken_s = 0;  // NodeOffer::offered_s of the last one; 0: none
 
   // About the attempt
   bool learners_started = false, all_started = false;

@@ -217,7 +217,7 @@ void RunStep::ask_slurm(int signal, int64_t signal_ms) {
 }
 
 NoticeReading read_signal(const RunRules& rules, int signal, int64_t signal_ms,
-                          const std::optional<slurm_cli::JobInfo>& job, int64_t now_unix_ms) {
+                          const std::optional<slurm_cli::JobInfo>& job, int64_t now_unix_ms, int64_t taken_s) {
   NoticeInput input;
   input.signal = signal;
   input.job = job;
@@ -226,6 +226,7 @@ NoticeReading read_signal(const RunRules& rules, int signal, int64_t signal_ms,
   input.signal_lead_s = rules.signal_lead_s;
   input.kill_wait_s = rules.kill_wait_s;
   input.restart_count = rules.restart_count;
+  input.taken_s = taken_s;
   return read_notice(input);
 }
 
@@ -251,7 +252,8 @@ void RunStep::presume() {
 void RunStep::on(const SlurmSaid& said) {
   Question& question = s_.question;
   if (!question.open || s_.finished()) return;
-  const NoticeReading reading = read_signal(s_.rules, question.signal, question.signal_ms, said.job, now_.unix_ms);
+  const NoticeReading reading =
+      read_signal(s_.rules, question.signal, question.signal_ms, said.job, now_.unix_ms, s_.offer_taken_s);
   const int64_t term_ms = question.term_ms;
   question.open = false;
   question.answered_ms = now_.awake_ms;
@@ -268,6 +270,9 @@ void RunStep::on(const SlurmSaid& said) {
     take_stop(std::move(asked), false);
   } else if (reading.kind == Kind::kWatchTimeLimit && reading.deadline_ms) {
     act(WatchTimeLimit{*reading.deadline_ms});
+  } else if (reading.kind == Kind::kGrow) {
+    s_.offer_taken_s = reading.offer->offered_s;
+    act(TakeOffer{*reading.offer});
   }
   if (s_.stop && s_.stop->slurm_ends_ms == 0 && reading.kind == Kind::kStop && is_end_by_slurm(reading.cause))
     s_.stop->slurm_ends_ms = term_ms != 0 ? term_ms : question.signal_ms;

@@ -172,6 +172,7 @@ class Supervisor {
   // supervisor_companions.cpp
   void on_grow(ConnectionId id, int nodes);
   std::string why_not_grow(int nodes) const;
+  void perform(const TakeOffer& take);
   void companion_heard(const std::string& job, const CompanionState& state);
   void companion_runs(const std::string& job, const std::vector<plan::Node>& nodes);
   void companion_leaves(const std::string& job, const CompanionState& state);
@@ -254,8 +255,10 @@ class Supervisor {
     std::vector<std::pair<ConnectionId, protocol::Hello>> early;  // what has said hello
     int agents = 0;                                               // of those
     bool taken = false;                                           // the attempt that begins is that attempt
+    int before = 0;                                               // learners of the attempt that it replaces
     bool ready(const plan::LaunchPlan& plan) const { return agents == plan.world_size(); }
   } growth_;
+  std::string offered_;  // the companion for which dlpolicyd offered nodes; empty: none
 
   Attempt attempt_;
   HangWatch hang_;

@@ -26,6 +26,16 @@ std::string size_of(const plan::LaunchPlan& plan) {
   return count_text(plan.world_size(), "learner") + " on " + compress_hostlist(names);
 }
 
+// "grew from 2 to 4 learners: nodes n[3-4] were free"
+std::string grew_text(int before, const plan::LaunchPlan& plan, const std::string& companion) {
+  std::vector<std::string> names;
+  for (const plan::PlannedNode& node : plan.nodes)
+    if (node.companion == companion) names.push_back(node.name);
+  return fmt::format("grew from {} to {}: {} {} free", before, count_text(plan.learner_count(), "learner"),
+                     (names.size() == 1 ? "node " : "nodes ") + compress_hostlist(names),
+                     names.size() == 1 ? "was" : "were");
+}
+
 }  // namespace
 
 // Why the run cannot have more nodes now, with what is allowed; empty: it can.
@@ -55,6 +65,26 @@ void Supervisor::on_grow(ConnectionId id, int nodes) {
     voice_.say(text);
     server_->send(id, Reply{true, text + "; the learners go on there, too, once it runs"});
   });
+}
+
+// dlpolicyd has seen free nodes. All runs of the job hear of them, and the first one takes them.
+void Supervisor::perform(const TakeOffer& take) {
+  const int nodes = take.offer.nodes;
+  if (options_.run > 1) return;
+  if (const std::string why = why_not_grow(nodes); !why.empty())
+    return journal_->note(fmt::format("{} that dlpolicyd offers cannot be used: {}", count_text(nodes, "node"), why));
+  const OfferedNodes offered{site_.borrow.partition, site_.borrow.qos};
+  companions_->submit(
+      plan(), nodes,
+      [this, nodes](const Result<std::string>& job) {
+        const std::string what = count_text(nodes, "free node");
+        const std::string text = job ? fmt::format("companion {} is submitted for {}, as dlpolicyd offers", *job, what)
+                                     : fmt::format("no companion for {}: {}", what, job.error().text);
+        if (job) offered_ = *job;
+        journal_->note(text);
+        voice_.say(text);
+      },
+      offered);
 }
 
 void Supervisor::companion_heard(const std::string& job, const CompanionState& state) {
@@ -135,6 +165,7 @@ void Supervisor::settle_growth() {
 }
 
 void Supervisor::take_growth() {
+  growth_.before = plan().learner_count();
   nodes_.take_larger();
   if (options_.settle) options_.settle(plan());
   endpoint_ = growth_.endpoint;
@@ -144,7 +175,8 @@ void Supervisor::take_growth() {
 
 void Supervisor::go_on_with_more() {
   journal_->change_memory([](record::RunMemory* memory) { ++memory->moved; });
-  const std::string text = judge_->decision().reason + "; " + size_of(plan());
+  std::string text = judge_->decision().reason + "; " + size_of(plan());
+  if (growth_.taken && growth_.job == offered_) text += "; " + grew_text(growth_.before, plan(), growth_.job);
   voice_.say(text);
   start_attempt("restart at another size: " + text);
 }

@@ -57,6 +57,15 @@ TEST(CompanionJob, AsksForNodesLikeThoseOfTheJobForAsLongAsItMayRun) {
   EXPECT_EQ(companion_name("12_3", 2), "dl-companion-12_3.2");
 }
 
+TEST(CompanionJob, ForNodesThatWereOfferedItIsInTheBorrowTier) {
+  const auto job = text_of({{"JobId", "12"}, {"Partition", "gpu"}, {"QOS", "normal"}, {"Account", "nlp"}});
+  const auto options = companion_options(job, two_on_a_node(), 1, "x", 0, OfferedNodes{"", "scavenge"});
+  for (const char* expected : {"--dl-tier=borrow", "--comment=dl-companion=12", "--partition=gpu", "--account=nlp"})
+    EXPECT_TRUE(has(options, expected)) << expected;
+  EXPECT_FALSE(has(options, "--qos=normal")) << "job_submit_dl gives it that of the tier";
+  EXPECT_FALSE(has(companion_options(job, two_on_a_node(), 1, "x", 0), "--dl-tier=borrow"));
+}
+
 // The script runs with a squeue that says this once, and then nothing that it could go on from. Whether it has looked
 // once only.
 class CompanionScript : public testing::Test {

@@ -4,8 +4,11 @@
 #include "launcher/supervise/companions.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/unit/supervise_loop.h"
@@ -42,6 +45,43 @@ TEST_F(CompanionsTest, OneThatCannotBeSubmittedIsToldAndNotKept) {
   EXPECT_EQ(told, 1);
   EXPECT_FALSE(companions.any());
   EXPECT_TRUE(companions.idle());
+}
+
+// Slurm's commands as this test has them: each job is 41, and waits.
+TEST_F(CompanionsTest, OneForOfferedNodesThatStillWaitsAfterAMinuteHasComeToItsEnd) {
+  std::string folder = testing::TempDir() + "companions-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const auto command = [&](const char* name, const std::string& body) {
+    std::ofstream(folder + "/" + name) << "#!/bin/sh\n" << body << "\n";
+    ASSERT_EQ(::chmod((folder + "/" + name).c_str(), 0700), 0);
+  };
+  command("sbatch", "echo 41");
+  command("scontrol",
+          "printf 'JobId=%s JobName=x\\n   UserId=ada(7) GroupId=ada(7) MCS_label=N/A\\n   JobState=PENDING "
+          "Reason=Resources Dependency=(null)\\n' \"$4\"");
+  ::setenv("PATH", folder.c_str(), 1);
+  std::vector<CompanionState> heard;
+  Companions companions(&loop_, "7", "companion",
+                        [&](const std::string&, const CompanionState& state) { heard.push_back(state); });
+  std::string id;
+  companions.submit(
+      plan::LaunchPlan{}, 1, [&](const Result<std::string>& job) { id = job ? *job : job.error().text; },
+      OfferedNodes{});
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  ASSERT_EQ(id, "41");
+  constexpr int64_t kBegin = 1'000'000;
+  for (const int64_t at : {int64_t{0}, Companions::kWaitMs - 1}) {
+    companions.look(kBegin + at);
+    uv_run(&loop_, UV_RUN_DEFAULT);
+    EXPECT_TRUE(heard.empty());
+  }
+  companions.look_soon();
+  companions.look(kBegin + Companions::kWaitMs);
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  ASSERT_EQ(heard.size(), 1U);
+  EXPECT_EQ(heard[0].kind, CompanionState::Kind::kOver);
+  EXPECT_EQ(heard[0].why, "the nodes that it was to have are not free any more");
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(CompanionsTest, WithoutCompanionsNobodyIsAskedAndNothingIsGivenBack) {

@@ -156,6 +156,35 @@ TEST(GraceBudgetTest, TimeLimitLead) {
   EXPECT_EQ(time_limit_lead_ms({0, 0}, 120000, -5), 0);
 }
 
+TEST(NoticeTest, NodesThatAreOfferedAreTakenOnceAndInTime) {
+  constexpr int64_t kNow = 1789000000;
+  using K = NoticeReading::Kind;
+  const auto read = [&](const std::string& label, int signal, int64_t taken_s, int64_t now_s) {
+    NoticeInput input;
+    input.signal = signal;
+    input.now_ms = input.signal_ms = now_s * 1000;
+    input.taken_s = taken_s;
+    slurm_cli::JobInfo job;
+    job.state = "RUNNING";
+    job.admin_comment = label;
+    input.job = job;
+    return read_notice(input);
+  };
+  const std::string label = "dl:1 tenant=nlp learners=1:4 grow=2@1789000000";
+  const NoticeReading offered = read(label, SIGUSR2, 0, kNow + 3);
+  EXPECT_EQ(offered.kind, K::kGrow);
+  ASSERT_TRUE(offered.offer);
+  EXPECT_EQ(offered.offer->nodes, 2);
+  EXPECT_EQ(offered.offer->offered_s, kNow);
+  EXPECT_EQ(read(label, SIGUSR2, kNow, kNow + 3).kind, K::kSaveNow) << "taken already";
+  EXPECT_EQ(read(label, SIGUSR2, 0, kNow + kOfferS + 1).kind, K::kSaveNow) << "too old";
+  EXPECT_EQ(read(label, SIGTERM, 0, kNow + 3).kind, K::kStop);
+  EXPECT_EQ(read(label + " yields=9@1789000060:0", SIGUSR2, 0, kNow + 3).kind, K::kStop) << "a claim comes first";
+  for (const char* bad : {"", "dl:1 grow=2", "dl:1 grow=0@1789000000", "dl:1 grow=x@1789000000", "dl:1 grow=2@",
+                          "grow=2@1789000000", "dl:1 tenant=a | grow=2@1789000000"})
+    EXPECT_FALSE(node_offer(bad)) << bad;
+}
+
 TEST(NoticeTest, Table) {
   constexpr int64_t kNow = 1789000000;
   struct Row {

@@ -249,6 +249,26 @@ TEST_F(RunStopTest, ASignalOfTheUsersOwnToDlrunIsAnsweredByASaveNearTheTimeLimit
   EXPECT_FALSE(state_.stop);
 }
 
+TEST_F(RunStopTest, NodesThatAreOfferedAreTakenAndLearnersGoOn) {
+  SlurmSaid answer;
+  answer.job.emplace();
+  answer.job->state = "RUNNING";
+  answer.job->admin_comment = "dl:1 tenant=nlp grow=2@" + std::to_string(kSignal / 1000);
+  run();
+  give(Signalled{SIGUSR2});
+  give(answer);
+  ASSERT_TRUE(did<TakeOffer>());
+  EXPECT_EQ(did<TakeOffer>()->offer.nodes, 2);
+  EXPECT_FALSE(did<SendRequest>());
+  EXPECT_FALSE(state_.stop);
+  wait(2000);
+  done_.clear();
+  give(Signalled{SIGUSR2});
+  give(answer);
+  EXPECT_FALSE(did<TakeOffer>()) << "it was taken";
+  EXPECT_TRUE(did<SendRequest>()) << "the user's own signal asks for a save";
+}
+
 TEST_F(RunStopTest, WhatSlurmSaysLateCorrectsWhatWasPresumed) {
   run();
   give(Signalled{SIGTERM});

@@ -147,6 +147,14 @@ Status set_sizes(const toml::node& node, bool* optimise) {
   return {};
 }
 
+Status set_growth(const toml::node& node, bool* in_place) {
+  const auto* text = node.as_string();
+  if (text == nullptr || (text->get() != "queue" && text->get() != "in-place"))
+    return bad_value(node, "\"queue\", \"in-place\"");
+  *in_place = text->get() == "in-place";
+  return {};
+}
+
 // One row for each key. The name "*" stands for any plain name. toml++ keeps tables sorted, so [nodes] has been read
 // before [quota] and [tenants] are.
 struct Key {
@@ -212,6 +220,7 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) {
           return set_time(n, Seconds(10), kMaxQuotaTime, &c->elastic.interval);
         }},
+    Key{"elastic", "grow", [](const Node& n, Name, SiteConfig* c) { return set_growth(n, &c->elastic.in_place); }},
     Key{"network", "enforce",
         [](const Node& n, Name, SiteConfig* c) { return set_network_enforced(n, &c->network.enforced); }},
     Key{"network", "allow", [](const Node& n, Name, SiteConfig* c) { return set_prefixes(n, &c->network.allow); }},

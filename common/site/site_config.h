@@ -41,6 +41,7 @@ struct SiteIdle {
 struct SiteElastic {
   bool optimise = false;               // sizes = "optimiser": dlpolicyd resizes running elastic jobs by measured speeds
   std::chrono::seconds interval{300};  // a job is resized at most once in this time
+  bool in_place = false;               // grow = "in-place": onto whole free nodes without leaving those that it has
 };
 
 struct SiteConfig {

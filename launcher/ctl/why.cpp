@@ -62,8 +62,30 @@ struct PolicyAnswer {
   Json json = Json::object();
 };
 
+// Of a job that has a companion, or has asked for one.
+std::string growth_of(const ClusterNow& now, int job) {
+  const policy::Job& its = now.view.state.jobs[job];
+  const observe::JobRecord& companion = now.records.jobs[now.view.jobs[job].companion];
+  if (companion.nodes.empty())
+    return fmt::format("it has {} and is to have more: its companion {} waits for free nodes",
+                       count_text(its.learners(), "learner"), companion.id);
+  int more = 0;
+  bool borrows = false;
+  for (size_t i = 0; i < now.view.jobs.size(); ++i) {
+    if (now.view.jobs[i].record != now.view.jobs[job].companion) continue;
+    more = now.view.state.jobs[i].gpus() / its.gpus_per_learner;
+    borrows = now.view.state.jobs[i].companion;
+  }
+  const bool several = companion.nodes.find_first_of(",[") != std::string::npos;
+  return fmt::format("it grew from {} to {}: {} {} free, and {} of its companion {} now{}", its.learners(),
+                     count_text(its.learners() + more, "learner"), companion.nodes, several ? "were" : "was",
+                     several ? "are" : "is", companion.id,
+                     borrows ? ", which is given back as soon as a job within its tenant's quota needs it" : "");
+}
+
 // Why a running elastic job has its size, where the optimiser chooses sizes.
 std::string size_of(ClusterNow* now, int job) {
+  if (now->view.jobs[job].grows) return growth_of(*now, job);
   if (!now->site.elastic.optimise) return "";
   const std::vector<policy::JobSpeeds> speeds = observe::sizes_now(now->records, &now->view);
   policy::SizeOptions options;

@@ -8,6 +8,7 @@
 
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
+#include "common/contract/companion_hint.h"
 #include "common/contract/idle_hint.h"
 #include "common/site/site_tenants.h"
 #include "slurm-plugin/observe/gres.h"
@@ -81,6 +82,7 @@ class Viewer {
         ++begun_elements_[record.array];
     for (size_t i = 0; i < records_.jobs.size(); ++i) add_job(i);
     settle_yields();
+    settle_companions();
     for (size_t i = 0; i < used_.size(); ++i) {
       // GPUs held by jobs of no tenant do not count. If Slurm's numbers contradict one another, the number that our
       // jobs hold is taken.
@@ -340,6 +342,30 @@ class Viewer {
       if (yields->learners < 0 || yields->learners >= job.learners()) continue;
       job.yields_to = yields->claimant;
       job.yields_until_learners = yields->learners;
+    }
+  }
+
+  // A companion of a running job of the same user, in the borrow tier, goes before others: that job goes on without it.
+  void settle_companions() {
+    std::map<size_t, policy::Job*> by_record;
+    std::map<int64_t, SeenJob*> running;
+    for (size_t i = 0; i < view_.jobs.size(); ++i) {
+      by_record[view_.jobs[i].record] = &view_.state.jobs[i];
+      if (view_.state.jobs[i].running) running[view_.jobs[i].id] = &view_.jobs[i];
+    }
+    for (size_t i = 0; i < records_.jobs.size(); ++i) {
+      const JobRecord& record = records_.jobs[i];
+      if (record.phase == JobPhase::kOver) continue;
+      const auto id = policy::parse_job_name(companion_hint_in(record.comment));
+      const auto parent = id ? running.find(*id) : running.end();
+      if (parent == running.end() || records_.jobs[parent->second->record].user != record.user) continue;
+      if (parent->second->record == i) continue;
+      parent->second->grows = true;
+      parent->second->companion = i;
+      const auto its = by_record.find(i);
+      if (its == by_record.end() || its->second->tier != Tier::kBorrow) continue;
+      its->second->companion = true;
+      its->second->min_run_s = 0;
     }
   }
 

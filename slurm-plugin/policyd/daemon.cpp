@@ -132,11 +132,11 @@ Status Daemon::round() {
   unsound_.over("Slurm's numbers fit together again");
   use_.update(&view.state);
   checkpoints_.update(*records, &view);
-  const policy::SteadySizes sizes = decide(*records, &view);
+  const NewSizes sizes = decide(*records, &view);
   const policy::Decision& decision = sizes.decision;
   stuck_.update(view, decision);
   const policy::Grace grace{view_options.grace_s, kill_wait_s_};
-  const std::vector<Action> actions = needed_actions(view, *records, decision, grace, sizes.resizes);
+  const std::vector<Action> actions = needed_actions(view, *records, decision, grace, sizes.resizes, sizes.growths);
   // Longer gates that were set earlier still stand for a while when fewer jobs wait.
   gate_s_ =
       std::max(longest_gate_s(actions, records->now_s), gate_s_ - std::max<int64_t>(0, records->now_s - gated_s_));
@@ -154,10 +154,10 @@ Status Daemon::round() {
 }
 
 // Sizes are chosen so seldom that it costs at most a twentieth of a core.
-policy::SteadySizes Daemon::decide(const observe::Records& records, observe::ClusterView* view) {
+NewSizes Daemon::decide(const observe::Records& records, observe::ClusterView* view) {
   const auto began = std::chrono::steady_clock::now();
-  if (!site_.elastic.optimise || began < sizes_next_) return {policy::decide(&view->state), {}};
-  policy::SteadySizes sizes = resizing_.decide(records, view, site_.elastic.interval.count());
+  if (!site_.elastic.optimise || began < sizes_next_) return {policy::decide(&view->state), {}, {}};
+  NewSizes sizes = resizing_.decide(records, view, site_.elastic.interval.count(), site_.elastic.in_place);
   const auto ended = std::chrono::steady_clock::now();
   sizes_next_ = ended + 20 * (ended - began);
   return sizes;

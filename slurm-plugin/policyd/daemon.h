@@ -46,7 +46,7 @@ class Daemon {
 
  private:
   Status round();
-  policy::SteadySizes decide(const observe::Records& records, observe::ClusterView* view);
+  NewSizes decide(const observe::Records& records, observe::ClusterView* view);
   // `jobs`: how many there are in the queue.
   void act(const std::vector<Action>& actions, size_t jobs, int64_t now_s);
   void after_round(const observe::ClusterView& view, const policy::Decision& decision);

@@ -32,7 +32,8 @@ using policy::YieldStep;
 class Planner {
  public:
   Planner(const ClusterView& view, const observe::Records& records, const policy::Decision& decision,
-          const policy::Grace& grace, const std::vector<policy::Resize>& resizes)
+          const policy::Grace& grace, const std::vector<policy::Resize>& resizes,
+          const std::vector<policy::Growth>& growths)
       : view_(view),
         state_(view.state),
         records_(records),
@@ -41,6 +42,7 @@ class Planner {
         wanted_(policy::wanted(view.state, decision, held_back(view, records))),
         tokens_(state_) {
     for (const policy::Resize& resize : resizes) sizes_[resize.job] = learners_of(resize.parts);
+    for (const policy::Growth& growth : growths) growths_[growth.job] = &growth;
   }
 
   std::vector<Action> actions() {
@@ -104,6 +106,7 @@ class Planner {
     target.licenses = tokens_.of_running(record(seen).licenses, job, {charge, own_part});
     if (*target.licenses != record(seen).licenses && action.why.empty()) action.why = "is charged to the type it got";
     if (!resize(index, &target.label, &action)) yields(index, &target.label, &action);
+    if (action.kind == ActionKind::kCharge) grow(index, &target.label, &action);
     add(seen, target, std::move(action));
   }
 
@@ -129,6 +132,15 @@ class Planner {
       allow_requeue(index, action);
     }
     return order.step != ResizeStep::kNothing;
+  }
+
+  void grow(int index, JobLabel* label, Action* action) const {
+    const auto growth = growths_.find(index);
+    if (growth == growths_.end() || label->yields) return;
+    label->grow = policy::Offer{growth->second->nodes, state_.now_s};
+    action->kind = ActionKind::kGrow;
+    action->signal = true;
+    action->why = growth_text(state_, *growth->second);
   }
 
   void yields(int index, JobLabel* label, Action* action) const {
@@ -399,8 +411,9 @@ class Planner {
   const policy::Grace& grace_;
   const std::vector<Wanted> wanted_;  // by job
   JobTokens tokens_;
-  std::map<int, int> sizes_;        // by job: the learners that it is to have
-  std::set<size_t> whole_records_;  // records of job arrays for which an action exists already
+  std::map<int, int> sizes_;                      // by job: the learners that it is to have
+  std::map<int, const policy::Growth*> growths_;  // by job
+  std::set<size_t> whole_records_;                // records of job arrays for which an action exists already
   std::vector<Action> actions_;
 };
 
@@ -430,14 +443,17 @@ const char* action_name(ActionKind kind) {
       return "release";
     case ActionKind::kResize:
       return "resize";
+    case ActionKind::kGrow:
+      return "grow";
   }
   return "?";
 }
 
 std::vector<Action> needed_actions(const ClusterView& view, const observe::Records& records,
                                    const policy::Decision& decision, const policy::Grace& grace,
-                                   const std::vector<policy::Resize>& resizes) {
-  return Planner(view, records, decision, grace, resizes).actions();
+                                   const std::vector<policy::Resize>& resizes,
+                                   const std::vector<policy::Growth>& growths) {
+  return Planner(view, records, decision, grace, resizes, growths).actions();
 }
 
 }  // namespace dl::policyd

@@ -22,7 +22,7 @@
 #include "slurm-plugin/observe/cluster_view.h"
 #include "slurm-plugin/observe/slurm_client.h"
 #include "slurm-plugin/policy/decide.h"
-#include "slurm-plugin/policy/sizes/sizes.h"
+#include "slurm-plugin/policy/sizes/in_place.h"
 #include "slurm-plugin/policy/wanted.h"
 
 namespace dl::policyd {
@@ -38,6 +38,7 @@ enum class ActionKind {
   kReturn,    // a victim has yielded and is back in the queue
   kHold,      // a pending job is held, since its tenant is no longer declared
   kResize,    // a running job is asked to save and to start again at another size
+  kGrow,      // a running job is offered free nodes beside those that it has
   kRelease,   // such a job is released, since its tenant is declared again
 };
 const char* action_name(ActionKind kind);  // "charge", "order", ...; a static text
@@ -57,11 +58,13 @@ struct Action {
   std::string why;       // one clause for the log
 };
 
-// `decision` is decide(view.state), and `resizes` those of decide_steadily() (resizing.h). The actions are to be
+// `decision` is decide(view.state), `resizes` those of decide_steadily() and `growths` those of grow_in_place()
+// (resizing.h). The actions are to be
 // carried out in their order: first those that make room, then those that start jobs, then those that keep jobs
 // waiting, last those that can wait.
 std::vector<Action> needed_actions(const observe::ClusterView& view, const observe::Records& records,
                                    const policy::Decision& decision, const policy::Grace& grace,
-                                   const std::vector<policy::Resize>& resizes = {});
+                                   const std::vector<policy::Resize>& resizes = {},
+                                   const std::vector<policy::Growth>& growths = {});
 
 }  // namespace dl::policyd

@@ -42,6 +42,7 @@ TEST(SiteConfig, reads_every_key) {
     [elastic]
     sizes = "optimiser"
     interval = "90s"
+    grow = "in-place"
     [idle]
     after = "1h"
     below = 10
@@ -65,6 +66,7 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_EQ(got->idle.after.count(), 3600);
   EXPECT_TRUE(got->elastic.optimise);
   EXPECT_EQ(got->elastic.interval.count(), 90);
+  EXPECT_TRUE(got->elastic.in_place);
   EXPECT_EQ(got->idle.below, 10);
   EXPECT_TRUE(got->idle.lend);
   EXPECT_EQ(got->guaranteed.qos, "normal");
@@ -161,6 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[launcher]\nagent_timeout = 0", "dl.toml:2: launcher.agent_timeout: 0", "from 1s to "},
         BadConfig{"[idle]\nbelow = 0", "dl.toml:2: idle.below: 0", "from 1"},
         BadConfig{"[elastic]\nsizes = \"best\"", "dl.toml:2: elastic.sizes", "\"policy\", \"optimiser\""},
+        BadConfig{"[elastic]\ngrow = true", "dl.toml:2: elastic.grow", "\"queue\", \"in-place\""},
         BadConfig{"[elastic]\ninterval = \"1s\"", "dl.toml:2: elastic.interval", "10s"},
         BadConfig{"[idle]\nafter = \"soon\"", "dl.toml:2: idle.after", "365d"},
         BadConfig{"[idle]\nlends = true", "dl.toml:2: idle.lends: unknown key", "after, below, lend"},

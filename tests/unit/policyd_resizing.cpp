@@ -190,8 +190,8 @@ class World {
     const policy::ClusterState state = view.state;
     const Status sound = policy::check(view.state);
     ASSERT_TRUE(sound) << sound.error().text;
-    const policy::SteadySizes decided =
-        sizes ? resizing_.decide(records_, &view, 120) : policy::SteadySizes{policy::decide(&view.state), {}};
+    const NewSizes decided =
+        sizes ? resizing_.decide(records_, &view, 120) : NewSizes{policy::decide(&view.state), {}, {}};
     const std::vector<Action> actions = needed_actions(view, records_, decided.decision, {60, 5}, decided.resizes);
     plans_.push_back(as_text(actions));
     for (const Action& action : actions) carry_out(action);

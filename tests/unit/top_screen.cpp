@@ -22,7 +22,9 @@ TEST(TopScreenTest, ADrawingIsWrittenInPiecesThatCutNeitherASequenceNorACharacte
       rest.remove_prefix(piece);
       if (rest.empty()) break;
       ASSERT_NE(static_cast<unsigned char>(rest[0]) & 0xC0U, 0x80U) << "a character is cut, " << most;
-      if (most >= 40) ASSERT_EQ(rest[0], '\033') << "a sequence is cut, " << most;
+      if (most >= 40) {
+        ASSERT_EQ(rest[0], '\033') << "a sequence is cut, " << most;
+      }
     }
   }
 }

@@ -27,7 +27,8 @@ std::string say_error(const Error& error) {
 
 Result<std::string> hear(const std::string& message) {
   if (message.compare(0, 3, "ok ") == 0) return message.substr(3);
-  const Error unreadable{Errc::kInternal, "a message of another rank cannot be read; all ranks need the same libdlckpt"};
+  const Error unreadable{Errc::kInternal,
+                         "a message of another rank cannot be read; all ranks need the same libdlckpt"};
   const auto json = parse_json(message);
   if (!json) return unreadable;
   Error error;

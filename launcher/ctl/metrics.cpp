@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "common/base/atomic_file.h"
 #include "common/base/letters.h"
 #include "common/base/parse.h"
 #include "launcher/ctl/act_as.h"
@@ -13,6 +12,7 @@
 #include "launcher/ctl/metrics_job.h"
 #include "launcher/ctl/metrics_plot.h"
 #include "launcher/ctl/metrics_view.h"
+#include "launcher/ctl/output_file.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/terminal.h"
 
@@ -100,7 +100,7 @@ Status run(Options options) {
   }
   if (!options.svg.empty()) {
     show_letters(true);  // whatever the terminal's letters are: the file is UTF-8
-    return replace_file(options.svg, metrics_svg(jobs, superseded));
+    return write_output_file(options.svg, metrics_svg(jobs, superseded));
   }
   const std::string text =
       options.plot ? metrics_plot(jobs, superseded, style_of(options)) : metrics_table(jobs, superseded);

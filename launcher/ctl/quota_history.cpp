@@ -6,10 +6,10 @@
 
 #include <cstdio>
 
-#include "common/base/atomic_file.h"
 #include "common/base/count.h"
 #include "common/base/parse.h"
 #include "launcher/ctl/history_plot.h"
+#include "launcher/ctl/output_file.h"
 #include "launcher/ctl/terminal.h"
 #include "launcher/ctl/text.h"
 
@@ -84,7 +84,7 @@ Status show_history(const HistoryOptions& options, bool json) {
   period.to_s = now_ms() / 1000;
   period.from_s = period.to_s - since->count();
   DL_TRY_ASSIGN(const auto spans, read(options, period));
-  if (!options.svg.empty()) return replace_file(options.svg, history_svg(spans, period));
+  if (!options.svg.empty()) return write_output_file(options.svg, history_svg(spans, period));
   const std::string text = json          ? history_json(spans)
                            : options.csv ? observe::format_history(spans)
                                          : history_text(spans, period, static_cast<size_t>(standard_output().columns));

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <memory>
 
-#include "common/base/atomic_file.h"
 #include "launcher/ctl/act_as.h"
 #include "launcher/ctl/find_job.h"
+#include "launcher/ctl/output_file.h"
 #include "launcher/ctl/scaling_view.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/record/open_below.h"
@@ -34,7 +34,7 @@ Status run(const Options& options) {
   }
   auto view = view_scaling(record);
   if (!view) return std::move(view).error().with_context("job " + job.name());
-  if (!options.svg.empty()) return replace_file(options.svg, scaling_svg(*view, job.name()));
+  if (!options.svg.empty()) return write_output_file(options.svg, scaling_svg(*view, job.name()));
   const std::string answer =
       options.json ? scaling_json(*view, job.name()).dump(2) + "\n" : scaling_text(*view, job.name());
   std::fputs(answer.c_str(), stdout);

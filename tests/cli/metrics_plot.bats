@@ -76,6 +76,21 @@ lacks() { if LC_ALL=C grep -qP -- "$2" <<<"$1"; then printf 'not expected: %s\ni
   contains "$(cat both.svg)" 'prefers-color-scheme: dark'
 }
 
+@test "a picture replaces no device, pipe or link, as root could" {
+  run_job a 'echo "step 1: loss=0.5"'
+  mkfifo pipe
+  run -1 "$dlctl" metrics --svg pipe a
+  [ "$output" = 'dlctl metrics: pipe cannot be written: it is not a regular file; name another file' ]
+  [ -p pipe ]
+  run -1 "$dlctl" metrics --svg missing/a.svg a
+  [ "$output" = 'dlctl metrics: missing/a.svg cannot be written: No such file or directory; name another file' ]
+  echo old >real.svg
+  ln -s real.svg link.svg
+  "$dlctl" metrics --svg link.svg a
+  [ -L link.svg ]
+  grep -q '</svg>' real.svg
+}
+
 @test "names that a hostile program chose reach neither the terminal nor the picture as they are" {
   cat >train.py <<'PY'
 import dl

@@ -109,7 +109,7 @@ END
     run "$dlctl" report job -o "$file"
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 1 ]
-    contains "$output" "^dlctl report: $file cannot be written: [^:]+; name another file with -o FILE, or print the page with -o -$"
+    contains "$output" "^dlctl report: $file cannot be written: [^:]+; name another file$"
   done
   [ -c /dev/null ]
   [ -p pipe ]

@@ -95,7 +95,8 @@ class ChartMaker {
     marks();
     if (without_step > 0) chart_.notes.push_back(count_text(without_step, "point") + " without a train step not drawn");
     if (hidden > 0)
-      chart_.notes.push_back(count_text(hidden, "point") + " that later attempts have superseded" + kSeeSuperseded);
+      chart_.notes.push_back(count_text(hidden, "point") +
+                             " that later attempts have superseded; dlctl metrics --all shows them, too");
     return std::move(chart_);
   }
 

@@ -15,8 +15,6 @@ namespace dl::ctl {
 // first, what the launcher measures last. x is the train step if most points of each curve have one; else the time
 // since the first value of the job. Attempts after the first are marked. superseded: also what later attempts have
 // superseded, as curves that begin again. All texts are printable.
-// A note on superseded points ends in kSeeSuperseded.
-constexpr char kSeeSuperseded[] = "; --all shows them, too";
 std::vector<plot::Chart> metrics_charts(const std::vector<JobMetrics>& jobs, bool superseded);
 
 // The charts, one below the other; at most kMostTextCharts.

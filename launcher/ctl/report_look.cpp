@@ -111,11 +111,6 @@ void read_curves(const Job& job, ReportData* data) {
   metrics->curves.erase(measured, metrics->curves.end());
   data->curves = metrics_charts({*std::move(metrics)}, false);
   data->use_curves = metrics_charts({std::move(use)}, false);
-  const std::string option = kSeeSuperseded;  // of dlctl metrics
-  for (plot::Chart& chart : data->curves)
-    for (std::string& note : chart.notes)
-      if (note.size() > option.size() && note.compare(note.size() - option.size(), option.size(), option) == 0)
-        note.resize(note.size() - option.size());
 }
 
 void read_logs(const Job& job, ReportData* data) {

@@ -74,7 +74,7 @@ TEST(MetricsPlotTest, AttemptsAreMarkedWithHowTheEarlierOneEnded) {
   EXPECT_EQ(charts[0].marks[0].text, "attempt 2 began with train step 10, after: preempted\\x1b[31m");
   EXPECT_EQ(charts[0].curves[0].samples.size(), 3U);
   ASSERT_EQ(charts[0].notes.size(), 1U);
-  EXPECT_EQ(charts[0].notes[0], "1 point that later attempts have superseded; --all shows them, too");
+  EXPECT_EQ(charts[0].notes[0], "1 point that later attempts have superseded; dlctl metrics --all shows them, too");
   // The step with which it began is not known: its first value tells it. What is superseded is drawn, too.
   two.attempts[1].step.reset();
   two.curves[0].points[1].point.step = 15;

@@ -347,22 +347,25 @@ class Viewer {
 
   // A companion of a running job of the same user, in the borrow tier, goes before others: that job goes on without it.
   void settle_companions() {
+    std::map<size_t, int64_t> parents;  // by record
+    for (size_t i = 0; i < records_.jobs.size(); ++i)
+      if (const auto id = policy::parse_job_name(companion_hint_in(records_.jobs[i].comment));
+          id && records_.jobs[i].phase != JobPhase::kOver)
+        parents[i] = *id;
+    if (parents.empty()) return;  // as on most sites: nothing is to be looked up
     std::map<size_t, policy::Job*> by_record;
     std::map<int64_t, SeenJob*> running;
     for (size_t i = 0; i < view_.jobs.size(); ++i) {
       by_record[view_.jobs[i].record] = &view_.state.jobs[i];
       if (view_.state.jobs[i].running) running[view_.jobs[i].id] = &view_.jobs[i];
     }
-    for (size_t i = 0; i < records_.jobs.size(); ++i) {
-      const JobRecord& record = records_.jobs[i];
-      if (record.phase == JobPhase::kOver) continue;
-      const auto id = policy::parse_job_name(companion_hint_in(record.comment));
-      const auto parent = id ? running.find(*id) : running.end();
-      if (parent == running.end() || records_.jobs[parent->second->record].user != record.user) continue;
-      if (parent->second->record == i) continue;
+    for (const auto& [record, id] : parents) {
+      const auto parent = running.find(id);
+      if (parent == running.end() || parent->second->record == record) continue;
+      if (records_.jobs[parent->second->record].user != records_.jobs[record].user) continue;
       parent->second->grows = true;
-      parent->second->companion = i;
-      const auto its = by_record.find(i);
+      parent->second->companion = record;
+      const auto its = by_record.find(record);
       if (its == by_record.end() || its->second->tier != Tier::kBorrow) continue;
       its->second->companion = true;
       its->second->min_run_s = 0;

@@ -151,8 +151,8 @@ void TopLook::ask_slurm() {
 
 void TopLook::add_rows(const Job& job, bool ended, const std::string& opened, top::Snapshot* snapshot) {
   const auto silent = silent_.find(job.id);
-  // To ask another user's dlrun, Slurm would have to be asked where it runs. Of a job that has ended it is known: only
-  // that none answers tells a dlrun that was killed from one that runs.
+  // Before another user's dlrun can be asked, Slurm has to say where it runs; so it is not asked while Slurm lists the
+  // job. Where Slurm lists the job no more, dlrun is asked: if it does not answer, it has ended, or was killed.
   const bool ask = ended || (!is_foreign(job) && (silent == silent_.end() || silent->second <= monotonic_ms()));
   const auto text = made_as_owner(
       job, [&] { return part_text(job, ended || job.local ? std::vector<Job>{job} : runs_at_work(job), ask, opened); });

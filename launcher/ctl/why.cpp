@@ -77,9 +77,9 @@ std::string growth_of(const ClusterNow& now, int job) {
     borrows = now.view.state.jobs[i].companion;
   }
   const bool several = companion.nodes.find_first_of(",[") != std::string::npos;
-  return fmt::format("it grew from {} to {}: {} {} free, and {} of its companion {} now{}", its.learners(),
+  return fmt::format("it grew from {} to {}: {} {} free, and now {} to its companion {}{}", its.learners(),
                      count_text(its.learners() + more, "learner"), companion.nodes, several ? "were" : "was",
-                     several ? "are" : "is", companion.id,
+                     several ? "belong" : "belongs", companion.id,
                      borrows ? ", which is given back as soon as a job within its tenant's quota needs it" : "");
 }
 

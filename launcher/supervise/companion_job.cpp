@@ -44,11 +44,10 @@ std::vector<std::string> companion_options(const slurm_cli::JobText& job, const 
   };
   options.push_back("--comment=" + companion_hint(slurm_cli::own_id(job)));
   if (offered) options.emplace_back("--dl-tier=borrow");
-  for (const Row& row : kShared)
-    if (of_tier(row.key)) {
-      continue;
-    } else if (const std::string value = slurm_cli::given(job.value(row.key)); !value.empty() && value != "0")
-      options.push_back(row.option + value);
+  for (const Row& row : kShared) {
+    const std::string value = of_tier(row.key) ? "" : slurm_cli::given(job.value(row.key));
+    if (!value.empty() && value != "0") options.push_back(row.option + value);
+  }
   int tasks = 1;
   for (const plan::PlannedNode& node : plan.nodes) tasks = std::max(tasks, node.learners - node.servers);
   options.push_back("--ntasks-per-node=" + std::to_string(tasks));

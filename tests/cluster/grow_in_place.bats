@@ -61,7 +61,7 @@ none_left() { [ -z "$(companions_of "$1")" ]; }
   wait_for 60 "job $elastic trains with 2 learners" trains_with "$elastic" 2
   companion=$(companions_of "$elastic")
   [ "$(job_field "$companion" NodeList)" = "$node" ]
-  wait_for 20 "dlctl why says that it grew" why_says "$elastic" "it grew from 1 to 2 learners: $node was free, and is of its companion $companion now, which is given back"
+  wait_for 20 "dlctl why says that it grew" why_says "$elastic" "it grew from 1 to 2 learners: $node was free, and now belongs to its companion $companion, which is given back"
   grep -q "grew from 1 to 2 learners: node $node was free" "dl-$elastic/events.jsonl"
   [ "$(restarts_of "$elastic")" = 0 ]
   [[ $(job_field "$companion" AdminComment) == *" tier=borrow "*" charge=borrowed"* ]]

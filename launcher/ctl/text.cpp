@@ -87,12 +87,4 @@ std::string clock_text(int64_t time_ms, int64_t now) {
   return format_local_time(seconds, same_day ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S");
 }
 
-std::string age_text(int64_t milliseconds) {
-  const int64_t seconds = std::max<int64_t>(milliseconds, 0) / 1000;
-  if (seconds < 60) return fmt::format("{}s", seconds);
-  if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
-  if (seconds < 86400) return fmt::format("{}h{:02}m", seconds / 3600, seconds % 3600 / 60);
-  return fmt::format("{}d{:02}h", seconds / 86400, seconds % 86400 / 3600);
-}
-
 }  // namespace dl::ctl

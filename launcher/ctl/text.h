@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/local_time.h"
+
 namespace dl::ctl {
 
 // Columns as wide as their widest cell, two blanks between them, no blanks at the ends of lines. The first row is the
@@ -19,7 +21,5 @@ std::string terminal_text(const std::string& line);
 int64_t now_ms();  // since the epoch
 // Local time: "14:05:09" if it is of the day of `now`, else "2026-11-21 14:05:09".
 std::string clock_text(int64_t time_ms, int64_t now);
-// "2m10s", "3h05m", "4d02h": two units.
-std::string age_text(int64_t milliseconds);
 
 }  // namespace dl::ctl

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/base/parse.h"
+#include "common/base/shell_word.h"
 #include "common/cli/command_line.h"
 #include "common/contract/exit_codes.h"
 #include "config.h"
@@ -101,7 +102,7 @@ ParsedArguments parse_arguments(int argc, char** argv) {
     return fail("--json: tells the plan, or the job that was submitted; allowed: with --dry-run or --submit");
   std::vector<std::string> words(argv, argv + argc);
   words.front() = "dlrun";
-  run.typed = plan::quote_command(words);
+  run.typed = shell_words(words);
   parsed.command = std::move(run);
   return parsed;
 }

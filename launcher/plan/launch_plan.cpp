@@ -9,6 +9,7 @@
 #include "common/base/count.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
+#include "common/base/shell_word.h"
 #include "common/contract/env_names.h"
 #include "common/contract/path_pattern.h"
 #include "launcher/plan/capacity.h"
@@ -416,7 +417,7 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   context.work_dir = plan.work_dir;
   if (plan.batch) describe_batch(*plan.batch, plan.split, &context);
   if (plan.checkpoint) context.checkpoint_dir = plan.checkpoint->path;
-  context.command = quote_command(plan.command);
+  context.command = shell_words(plan.command);
   move_to_rank(plan, rank, &context);
   return context;
 }

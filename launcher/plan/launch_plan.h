@@ -202,7 +202,4 @@ Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts&
 // inherited variables after drop_launcher_variables().
 Status add_job_environment(const LaunchPlan& plan, JobEnvironment* environment);
 
-// The command line as a person would type it, quoted for sh where needed.
-std::string quote_command(const std::vector<std::string>& argv);
-
 }  // namespace dl::plan

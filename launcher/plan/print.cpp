@@ -11,6 +11,7 @@
 #include "common/base/count.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
+#include "common/base/shell_word.h"
 #include "common/contract/env_names.h"
 #include "common/contract/job_directory.h"
 #include "common/json/json.h"
@@ -301,7 +302,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
   row(&out, "nodes", compress_hostlist(names));
   row(&out, "placement", plan.rank_placement);
   if (plan.cpus_per_learner > 0) row(&out, "CPUs", count_text(plan.cpus_per_learner, "CPU") + " per learner");
-  row(&out, "command", quote_command(plan.command));
+  row(&out, "command", shell_words(plan.command));
   row(&out, "directory", plan.work_dir);
   if (!plan.container.image.empty())
     row(&out, "image", printable(plan.container.image, 400) + " (" + plan.container.runtime + ")");
@@ -315,8 +316,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
   row(&out, "grace", format_duration(plan.grace));
   row(&out, "job directory", plan.job_dir);
   row(&out, "logs", log_dir(plan, facts.attempt) + "/learner-RANK.log");
-  row(&out, "started by",
-      quote_command(plan.argv) + (plan.method == LaunchMethod::kDirect ? ", once per learner" : ""));
+  row(&out, "started by", shell_words(plan.argv) + (plan.method == LaunchMethod::kDirect ? ", once per learner" : ""));
   if (!plan.pmix_server.empty()) row(&out, "PMIx", plan.pmix_server + " on each node");
   for (const std::string& warning : plan.warnings) row(&out, "warning", warning);
   print_learners(plan, &out);

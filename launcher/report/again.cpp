@@ -2,6 +2,7 @@
 // What is needed to go on from here: the checkpoints, and how the job is started again.
 #include <algorithm>
 
+#include "common/base/shell_word.h"
 #include "launcher/report/section.h"
 #include "launcher/report/words.h"
 

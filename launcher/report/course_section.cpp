@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // States and attempts: the picture, and a row for each attempt.
+#include "common/base/local_time.h"
 #include "launcher/report/section.h"
 #include "launcher/report/timeline.h"
 #include "launcher/report/words.h"
@@ -29,18 +30,15 @@ void write_course(const Material& of, Html* html) {
         "<p>The record has no end: the program that kept it was killed, or it is not known whether it lives.</p>\n");
   if (attempts.empty()) return;
   Table table(html, {"#Attempt", "Began", "#Lasted", "#All ran", "#Saved step", "End", "Why"});
-  for (size_t i = 0; i < attempts.size(); ++i) {
-    const size_t last = attempts.size() - kLastAttempts;
-    if (attempts.size() > kFirstAttempts + kLastAttempts && i >= kFirstAttempts && i < last) {
-      table.line(std::to_string(last - i) + " more attempts");
-      i = last;
-    }
-    const AttemptLine& line = attempts[i];
-    const bool newest = i + 1 == attempts.size();
-    const int64_t until = line.ended_ms > 0 ? line.ended_ms : of.course.to_ms;
-    table.row({std::to_string(line.number), when(line.began_ms), lasted(until - line.began_ms), lasted(line.trained_ms),
-               number_or_none(line.saved_step), end_words(line, newest, of), line.why});
-  }
+  first_and_last(
+      attempts, kFirstAttempts, kLastAttempts,
+      [&](const AttemptLine& line) {
+        const bool newest = &line == &attempts.back();
+        const int64_t until = line.ended_ms > 0 ? line.ended_ms : of.course.to_ms;
+        table.row({std::to_string(line.number), when(line.began_ms), age_text(until - line.began_ms),
+                   age_text(line.trained_ms), number_or_none(line.saved_step), end_words(line, newest, of), line.why});
+      },
+      [&](size_t count) { table.line(std::to_string(count) + " more attempts"); });
 }
 
 }  // namespace dl::report

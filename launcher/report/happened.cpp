@@ -10,20 +10,6 @@ namespace {
 
 constexpr size_t kFirstFailures = 20, kLastFailures = 40, kFirstEvents = 40, kLastEvents = 110;
 
-// Calls write(event) for the first and the last ones, and skip(count) for those between.
-template <typename Write, typename Skip>
-void first_and_last(const std::vector<const record::Event*>& events, size_t first, size_t last, Write write,
-                    Skip skip) {
-  const bool all = events.size() <= first + last;
-  for (size_t i = 0; i < events.size(); ++i) {
-    if (!all && i == first) {
-      skip(events.size() - first - last);
-      i = events.size() - last;
-    }
-    write(*events[i]);
-  }
-}
-
 std::string who(const record::Event& event) {
   if (!event.learner) return "job";
   return "learner " + std::to_string(*event.learner) + (event.host.empty() ? "" : " on " + event.host);
@@ -59,9 +45,9 @@ void write_failures(const Material& of, Html* html) {
     Table table(html, {"Time", "#Attempt", "Who", "Class", "#Exit", "Code", "What"});
     first_and_last(
         of.course.failures, kFirstFailures, kLastFailures,
-        [&](const record::Event& event) {
-          table.row({when(event.time_ms), attempt_of(event), who(event), event.failure,
-                     event.exit ? std::to_string(*event.exit) : "", event.code, event.reason});
+        [&](const record::Event* event) {
+          table.row({when(event->time_ms), attempt_of(*event), who(*event), event->failure,
+                     event->exit ? std::to_string(*event->exit) : "", event->code, event->reason});
         },
         [&](size_t count) { table.line(std::to_string(count) + " more failures"); });
   }
@@ -78,10 +64,11 @@ void write_events(const Material& of, Html* html) {
   Table table(html, {"Time", "#Attempt", "Who", "State", "#Saved step", "Why"});
   first_and_last(
       of.course.changes, kFirstEvents, kLastEvents,
-      [&](const record::Event& event) {
-        table.row({when(event.time_ms), attempt_of(event), who(event), record::state_name(event.state),
-                   event.step ? number_or_none(*event.step) : "",
-                   event.code.empty() || event.code == "000" ? event.reason : event.reason + " [" + event.code + "]"});
+      [&](const record::Event* event) {
+        const bool has_code = !event->code.empty() && event->code != "000";
+        table.row({when(event->time_ms), attempt_of(*event), who(*event), record::state_name(event->state),
+                   event->step ? number_or_none(*event->step) : "",
+                   has_code ? event->reason + " [" + event->code + "]" : event->reason});
       },
       [&](size_t count) { table.line(std::to_string(count) + " more events"); });
 }

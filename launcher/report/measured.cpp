@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "common/base/count.h"
+#include "common/base/local_time.h"
 #include "common/base/parse.h"
 #include "launcher/plot/page_plot.h"
 #include "launcher/report/section.h"
@@ -87,7 +88,7 @@ std::string plain(std::optional<double> value) {
   return value ? fmt::format("{:.3g}", *value) : "not measured";
 }
 std::string seconds(std::optional<double> value) {
-  return value ? lasted(static_cast<int64_t>(std::min(*value, 1e12) * 1000)) : "not measured";
+  return value ? age_text(static_cast<int64_t>(std::min(*value, 1e12) * 1000)) : "not measured";
 }
 std::string of_asked(const std::string& used, std::optional<double> asked) {
   return asked ? used + " of " + format_bytes(static_cast<uint64_t>(*asked)) + " asked for" : used;

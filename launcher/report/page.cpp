@@ -10,11 +10,11 @@ namespace dl::report {
 namespace {
 
 struct Section {
-  const char* title;
+  const char* title;  // nullptr: the head of the page, which has its own
   WriteSection write;
 };
 // THE table of sections, in their order on the page.
-constexpr Section kSections[] = {{"What ran", write_what_ran},
+constexpr Section kSections[] = {{nullptr, write_what_ran},
                                  {"States and attempts", write_course},
                                  {"Curves", write_curves},
                                  {"Use of the machine", write_use},
@@ -83,12 +83,8 @@ std::string page_of(const ReportData& data) {
       its = Html();
       its.markup("<p>This section is left out, because the page would become too long.</p>\n");
     }
-    if (section.write != write_what_ran) {
-      html.markup("<section><h2>");
-      html.text(section.title).markup("</h2>\n");
-    } else {
-      html.markup("<section>");
-    }
+    html.markup("<section>");
+    if (section.title != nullptr) html.markup("<h2>").text(section.title).markup("</h2>\n");
     html.made(its.take()).markup("</section>\n");
   }
   html.markup("<footer>");

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/base/parse.h"
+#include "common/base/shell_word.h"
 #include "common/json/json.h"
 
 namespace dl::report {
@@ -116,17 +117,6 @@ std::optional<PlanSheet> parse_plan_sheet(std::string_view text) {
   return plan;
 }
 
-std::string shell_word(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("@%_+=:,./-").find(c) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string start_script(const PlanSheet& plan, const std::string& checkpoint) {
   std::string script, dlrun = "dlrun";
   if (plan.under_slurm) {
@@ -144,9 +134,7 @@ std::string start_script(const PlanSheet& plan, const std::string& checkpoint) {
   }
   if (!plan.placement.empty() && plan.placement != "block") dlrun += " --placement " + shell_word(plan.placement);
   if (!plan.bind.empty()) dlrun += " --bind " + shell_word(plan.bind);
-  dlrun += " --";
-  for (const std::string& word : plan.command) dlrun += " " + shell_word(word);
-  return script + dlrun + "\n";
+  return script + dlrun + " -- " + shell_words(plan.command) + "\n";
 }
 
 }  // namespace dl::report

@@ -36,9 +36,6 @@ struct PlanSheet {
 // None if the text is no such plan.
 std::optional<PlanSheet> parse_plan_sheet(std::string_view json);
 
-// A word for a shell: as it is, or in single quotes.
-std::string shell_word(const std::string& word);
-
 // How the job can be started again, as far as the plan says: a batch script, or without Slurm a line for a shell.
 // checkpoint: as --dl-checkpoint takes it; or empty.
 std::string start_script(const PlanSheet& plan, const std::string& checkpoint);

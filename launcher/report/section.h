@@ -15,6 +15,19 @@ struct Material {
   const Course& course;
 };
 
+// For lists that may be long: calls write(item) for the first and the last items, and skip(count) for those between.
+template <typename Item, typename Write, typename Skip>
+void first_and_last(const std::vector<Item>& items, size_t first, size_t last, Write write, Skip skip) {
+  const bool all = items.size() <= first + last;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!all && i == first) {
+      skip(items.size() - first - last);
+      i = items.size() - last;
+    }
+    write(items[i]);
+  }
+}
+
 using WriteSection = void (*)(const Material& of, Html* html);
 
 void write_what_ran(const Material& of, Html* html);

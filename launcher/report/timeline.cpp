@@ -79,7 +79,7 @@ class Timeline {
     for (const Span& span : course_.spans)
       bar(right(span.from_ms), right(span.to_ms), span.state,
           fmt::format("{}{} from {}, {}", span.attempt > 0 ? fmt::format("attempt {}: ", span.attempt) : "",
-                      record::state_name(span.state), when(span.from_ms), lasted(span.to_ms - span.from_ms)));
+                      record::state_name(span.state), when(span.from_ms), age_text(span.to_ms - span.from_ms)));
   }
 
   // Of the states in one column the one that lasted longest; a failure always.

@@ -4,6 +4,8 @@
 
 #include "common/base/count.h"
 #include "common/base/hostlist.h"
+#include "common/base/local_time.h"
+#include "common/base/shell_word.h"
 #include "launcher/report/section.h"
 #include "launcher/report/timeline.h"
 #include "launcher/report/words.h"
@@ -31,15 +33,6 @@ std::string learners_words(const PlanSheet& plan) {
   return names.empty() ? text : text + ", on " + compress_hostlist(names);
 }
 
-std::string command_words(const PlanSheet& plan) {
-  std::string text;
-  for (const std::string& word : plan.command) {
-    if (text.size() > 4 * kMostCommand) break;
-    text += (text.empty() ? "" : " ") + shell_word(word);
-  }
-  return text;
-}
-
 std::string attempt_words(const ReportData& data) {
   if (data.attempt <= 0) return data.events.empty() ? "" : "none has begun";
   return std::to_string(data.attempt) +
@@ -58,7 +51,7 @@ void times(const Course& course, bool goes_on, Html* html) {
   for (const AttemptLine& line : course.attempts) trained += line.trained_ms;
   html->fact("began", when(course.attempts.front().began_ms));
   if (!goes_on && !course.cut_off) html->fact("ended", when(course.to_ms));
-  html->fact("all learners ran", lasted(trained) + " of " + lasted(course.to_ms - course.from_ms));
+  html->fact("all learners ran", age_text(trained) + " of " + age_text(course.to_ms - course.from_ms));
 }
 
 }  // namespace
@@ -78,7 +71,7 @@ void write_what_ran(const Material& of, Html* html) {
   html->markup("</p>\n<dl>\n");
   html->fact("user", data.user, 60);
   html->fact("framework", plan.version.empty() ? plan.framework : plan.framework + " " + plan.version, 100);
-  html->fact("command", command_words(plan), kMostCommand);
+  html->fact("command", shell_words(plan.command), kMostCommand);
   html->fact("learners", learners_words(plan));
   html->fact("container image", plan.image);
   html->fact("batch", plan.batch, 100);

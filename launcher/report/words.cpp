@@ -18,14 +18,6 @@ std::string zone_of(int64_t time_ms) {
   return format_local_time(seconds, "%Z") + " (UTC" + format_local_time(seconds, "%z") + ")";
 }
 
-std::string lasted(int64_t milliseconds) {
-  const int64_t seconds = std::max<int64_t>(milliseconds, 0) / 1000;
-  if (seconds < 60) return fmt::format("{}s", seconds);
-  if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
-  if (seconds < 86400) return fmt::format("{}h{:02}m", seconds / 3600, seconds % 3600 / 60);
-  return fmt::format("{}d{:02}h", seconds / 86400, seconds % 86400 / 3600);
-}
-
 std::string number_or_none(int64_t number) {
   return number < 0 ? "" : std::to_string(number);
 }

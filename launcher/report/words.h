@@ -12,8 +12,6 @@ namespace dl::report {
 std::string when(int64_t time_ms);
 // "CET (UTC+0100)", the zone of when() at that time.
 std::string zone_of(int64_t time_ms);
-// "2m10s", "3h05m", "4d02h": two units.
-std::string lasted(int64_t milliseconds);
 // Empty for -1, which is an unknown number.
 std::string number_or_none(int64_t number);
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/base/parse.h"
-#include "launcher/plan/launch_plan.h"
+#include "common/base/shell_word.h"
 
 namespace dl::submit {
 namespace {
@@ -31,24 +31,21 @@ struct ActiveEnvironment {
   const char* variable;
   std::string (*lines)(const std::string& value);
 };
-std::string quoted(const std::string& word) {
-  return plan::quote_command({word});
-}
 const ActiveEnvironment kActiveEnvironments[] = {
     {"LOADEDMODULES",
      [](const std::string& value) {
        std::string names;
        for (const std::string& name : split(value, ':'))
-         if (!name.empty()) names += " " + quoted(name);
+         if (!name.empty()) names += " " + shell_word(name);
        return names.empty() ? names : "! command -v module >/dev/null || module load" + names + "\n";
      }},
     {"CONDA_PREFIX",
      [](const std::string& value) {
-       return "export CONDA_PREFIX=" + quoted(value) + " PATH=" + quoted(value) + "/bin:$PATH\n";
+       return "export CONDA_PREFIX=" + shell_word(value) + " PATH=" + shell_word(value) + "/bin:$PATH\n";
      }},
     {"VIRTUAL_ENV",
      [](const std::string& value) {
-       return "export VIRTUAL_ENV=" + quoted(value) + " PATH=" + quoted(value) + "/bin:$PATH\n";
+       return "export VIRTUAL_ENV=" + shell_word(value) + " PATH=" + shell_word(value) + "/bin:$PATH\n";
      }},
 };
 
@@ -78,9 +75,9 @@ Result<std::string> batch_script(const ScriptInput& input) {
     const auto found = input.environment.find(active.variable);
     if (found != input.environment.end() && !found->second.empty()) text += active.lines(found->second);
   }
-  text += "cd -- " + quoted(input.work_dir) + " || exit\n";
+  text += "cd -- " + shell_word(input.work_dir) + " || exit\n";
   // With exec, dlrun is the batch task, which Slurm gives time to save even when it ends the job at once.
-  return text + "exec " + plan::quote_command(input.dlrun) + " -- " + plan::quote_command(input.command) + "\n";
+  return text + "exec " + shell_words(input.dlrun) + " -- " + shell_words(input.command) + "\n";
 }
 
 std::string job_name_of(const std::vector<std::string>& command) {

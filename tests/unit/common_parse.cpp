@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/parse.h"
+#include "common/base/shell_word.h"
 
 namespace dl {
 namespace {
@@ -89,6 +90,13 @@ TEST(Splitting, keeps_empty_fields_and_gives_nothing_for_nothing) {
   EXPECT_TRUE(split("", ',').empty());
   EXPECT_EQ(split("a,,b", ',').size(), 3U);
   EXPECT_EQ(trim(" \ta b\n"), "a b");
+}
+
+TEST(ShellWords, WordsAreQuotedWhereAShellNeedsIt) {
+  EXPECT_EQ(shell_words({"python3", "-c", "print('a b')", ""}), "python3 -c 'print('\\''a b'\\'')' ''");
+  EXPECT_EQ(shell_words({"a", "--x=y/z", "$HOME"}), "a --x=y/z '$HOME'");
+  EXPECT_EQ(shell_word("a\nb"), "'a\nb'");
+  EXPECT_EQ(shell_words({}), "");
 }
 
 }  // namespace

@@ -340,11 +340,6 @@ TEST(LaunchPlan, AnEmptyAddressOfTheUsersIsNone) {
   }
 }
 
-TEST(LaunchPlan, CommandIsQuotedForAShell) {
-  EXPECT_EQ(quote_command({"python3", "-c", "print('a b')", ""}), "python3 -c 'print('\\''a b'\\'')' ''");
-  EXPECT_EQ(quote_command({"a", "--x=y/z", "$HOME"}), "a --x=y/z '$HOME'");
-}
-
 TEST(LaunchPlan, JsonOfHostileTextIsStillJson) {
   PlanInput in = input(1, 0, {{"n1", 1, 1, 0}});
   in.command = {"x", "\xff\xfe\"\n"};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "common/base/parse.h"
@@ -140,6 +141,10 @@ Result<Job> job_of_folder(const std::string& path) {
                                      "' is a checkpoint directory, not a job directory; allowed: a job id, " +
                                      "the path of a job directory, or dlckpt ls " + printable(path, 300)};
   const std::string name = std::filesystem::path(root).filename().string();
+  if (name.rfind("dl-", 0) != 0 && ::access(root.c_str(), X_OK) != 0 && errno == EACCES)
+    return Error{Errc::kDenied, "'" + printable(path, 300) +
+                                    "' belongs to another user, who alone may look into it; allowed: a job id, or a "
+                                    "job directory of yours"};
   if (name.rfind("dl-", 0) != 0 && !there("events.jsonl") && !there("plan.json") && !there("control.json"))
     return Error{Errc::kNotFound, "'" + printable(path, 300) +
                                       "' is not a job directory: no dlrun has written in it; allowed: a job id, or the "

@@ -90,6 +90,22 @@ END
   grep -qF 'The last lines of learner 0 in attempt 1' page.html
 }
 
+@test "a job directory that another user has closed is not called one that is none" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to be another user"
+  other=(setpriv --reuid 61097 --regid 61097 --clear-groups "$dlctl")
+  "${other[@]}" --version >/dev/null 2>&1 || skip "another user cannot reach the build folder"
+  make_job job
+  # Nobody else may look into the folders of a test.
+  place=$(mktemp -d /tmp/dl-report.XXXXXX)
+  chmod 0755 "$place"
+  mv job "$place"
+  chmod 0700 "$place/job"
+  run "${other[@]}" report "$place/job" -o -
+  rm -rf "$place"
+  [ "$status" -eq 4 ]
+  contains "$output" "^dlctl report: '$place/job' belongs to another user, who alone may look into it; allowed: "
+}
+
 @test "without -o the file is called after the job and lies in the current folder" {
   mkdir elsewhere
   make_job dl-local-1

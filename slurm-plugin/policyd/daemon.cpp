@@ -167,7 +167,7 @@ void Daemon::act(const std::vector<Action>& actions, size_t jobs, int64_t now_s)
   std::map<int64_t, Complaint> failed;
   const auto began = std::chrono::steady_clock::now();
   bool all_made = true;
-  gate_pace_.begin(began, jobs);
+  gate_pace_.begin(began, jobs, look_pace_.pause(options_.interval));
   totals_.gates_later = totals_.changes_late = 0;
   bool answers = true;  // slurmctld does
   for (const Action& action : actions) {

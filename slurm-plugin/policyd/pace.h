@@ -35,9 +35,9 @@ class LookPace {
 class GatePace {
  public:
   using Seconds = std::chrono::duration<double>;
-  static constexpr double kShare = 0.02;  // of the time: each look at a long queue takes slurmctld as much by itself
-  static constexpr double kMost = 130;    // a second
-  static constexpr double kFirst = 15;    // before it is known how long a gate takes
+  static constexpr double kShare = 0.016;  // of slurmctld's time: looks at a long queue take as much by themselves
+  static constexpr double kMost = 130;     // a second
+  static constexpr double kFirst = 15;     // before it is known how long a gate takes
   // However slow slurmctld is: enough to renew all gates (twice in far_gate_s(), see wanted.h), and for some new ones.
   static constexpr double least(size_t jobs) {
     constexpr double kRenewals = 2.0 / policy::kLongestGateS;
@@ -55,11 +55,12 @@ class GatePace {
     gate_ = gate_ > Seconds(0) ? gate_ + kNewest * (gate - gate_) : gate;
   }
 
-  // A round begins. After a pause there may be as many gates as in two seconds, no more.
-  void begin(std::chrono::steady_clock::time_point now, size_t jobs) {
+  // A round begins; `pause`: how long after the one before it was meant to. There may be as many gates as in two
+  // seconds more than that, however late it comes.
+  void begin(std::chrono::steady_clock::time_point now, size_t jobs, std::chrono::milliseconds pause) {
     const double pace = per_second(jobs);
     const double seconds = began_ ? Seconds(now - last_).count() : 1;
-    left_ = std::min(2 * pace, left_ + pace * std::max(0.0, seconds));
+    left_ = std::min((2 + Seconds(pause).count()) * pace, left_ + pace * std::max(0.0, seconds));
     last_ = now;
     began_ = true;
   }

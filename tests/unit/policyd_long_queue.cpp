@@ -142,16 +142,17 @@ TEST(LongQueueTest, AGateThatIsAboutToEndCannotWait) {
   for (size_t i = 1; i < actions.size(); ++i) EXPECT_TRUE(actions[i].can_wait && actions[i].renews);
 }
 
-constexpr int kPace = 100;  // while a gate takes 0.2 ms
+constexpr int kPace = 80;  // while a gate takes 0.2 ms
 
 struct Rounds {
   std::chrono::steady_clock::time_point now{std::chrono::hours(5)};
   GatePace pace;
   Rounds() { pace.took(GatePace::Seconds(0.0002)); }
-  // How many gates a round sets that begins so long after the one before, of so many.
-  int after(std::chrono::milliseconds pause, int wanted, size_t jobs = 0) {
+  // How many gates a round sets that begins so long after the one before, of so many. `meant`: the pause that was
+  // meant.
+  int after(std::chrono::milliseconds pause, int wanted, size_t jobs = 0, std::chrono::milliseconds meant = {}) {
     now += pause;
-    pace.begin(now, jobs);
+    pace.begin(now, jobs, meant);
     int set = 0;
     while (set < wanted && pace.take()) ++set;
     return set;
@@ -171,9 +172,25 @@ TEST(GatePaceTest, GatesAreSpreadOverManyRoundsAndAPauseSavesNoneUp) {
   EXPECT_NEAR(set, 3 * kPace, 1) << "short rounds lose nothing";
 }
 
+// Looks at a long queue are up to 5 s apart, and an admin's interval may be longer.
+TEST(GatePaceTest, ALongerPauseBetweenLooksDoesNotLessenTheGatesOfAMinute) {
+  using std::chrono::milliseconds;
+  for (const milliseconds meant : {milliseconds(1000), milliseconds(5000), milliseconds(30'000)}) {
+    Rounds rounds;
+    rounds.after(milliseconds(0), 100'000, 0, meant);
+    int set = 0;
+    for (milliseconds passed{0}; passed < std::chrono::minutes(10); passed += meant + milliseconds(400))
+      set += rounds.after(meant + milliseconds(400), 100'000, 0, meant);  // a look takes a while, too
+    EXPECT_GE(set, 10 * 60 * kPace) << meant.count();
+  }
+  Rounds rounds;
+  rounds.after(milliseconds(0), 1000);
+  EXPECT_EQ(rounds.after(std::chrono::hours(1), 100'000, 0, milliseconds(5000)), 7 * kPace) << "the daemon was stopped";
+}
+
 // A machine that takes five times as long for a gate gets a fifth of them: the share of slurmctld's time is the same.
 TEST(GatePaceTest, GatesTakeTheSameShareOfSlurmctldsTimeOnAnyMachine) {
-  for (const double gate_s : {0.0003, 0.0006, 0.001, 0.0013}) {
+  for (const double gate_s : {0.0003, 0.0005, 0.0008, 0.001}) {
     GatePace pace;
     EXPECT_DOUBLE_EQ(pace.per_second(1000), GatePace::kFirst) << "nothing is known yet";
     for (int i = 0; i < 500; ++i) pace.took(GatePace::Seconds(gate_s));

@@ -15,9 +15,10 @@ from . import manifest
 from .accelerate import environment_of
 from .called import COPY, Part
 from .rewrite import migrate
-from .shell import lines_of
+from .shell import commands, lines_of
 
-MOST_BYTES = 4 << 20
+MOST_BYTES = 256 << 10  # of a script, which is read in some seconds then, whatever stands in it
+MOST_COMMANDS = 4000
 
 
 def fail(status: int, text: str) -> NoReturn:
@@ -40,7 +41,7 @@ def main() -> int:
     except OSError as error:
         fail(1, f"{options.file}: {error.strerror}")
     if len(data) > MOST_BYTES or b"\0" in data:
-        fail(2, f"{options.file} is no script: " + ("it is larger than 4 MiB" if len(data) > MOST_BYTES else "it holds bytes that are no text"))
+        fail(2, f"{options.file} is not read: " + ("it is larger than 256 KiB" if len(data) > MOST_BYTES else "it holds bytes that are no text"))
     there = data.decode("utf-8", "surrogateescape")
     text = there.replace("\r\n", "\n")
     facts: Dict[str, Any]
@@ -91,6 +92,8 @@ def variables_of(path: str) -> int:
 
 
 def of_script(text: str, path: str, copies: bool) -> Tuple[str, Dict[str, Any], List[Part]]:
+    if len(commands(text, 0, len(text))) > MOST_COMMANDS:
+        fail(2, f"{path} is not read: it has more than {MOST_COMMANDS} commands")
     result = migrate(text, os.path.dirname(os.path.abspath(path)), copies)
     if result.launches == 0:
         for note in result.notes:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds how many learners a launch has."""
+import bisect
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import directives, launch as launches, shell
 from .accelerate import environment_of
@@ -46,6 +47,8 @@ class Counts:
         self.lines = directives.read(text)
         self.asked = directives.Asked(self.lines)
         self.commands = shell.of_evals(text, unfolded(text, shell.commands(text, 0, len(text))))
+        self.command_at = {word.start: one for one in self.commands for word in one.words}  # by the places of their words
+        self.behind = {one.words[0].start: after for one, after in zip(self.commands, self.commands[1:]) if one.words}  # each command's successor
         self.assigned = shell.assignments(text, self.commands)
         self.branches = Branches(text, self.commands)
         by_name: Dict[str, List[shell.Assignment]] = {}
@@ -56,20 +59,23 @@ class Counts:
         unset = {"SLURM_NTASKS_PER_NODE"} if self.asked.given and self.asked.per_node is None else set()
         self.values = Values(text, self.assigned, self.asked.known(), self.branches, frozenset(unset))
         self.notes: List[Note] = []
+        self.noted: Set[Tuple[str, int]] = set()
+        self.ends_of_lines = [match.start() for match in re.finditer("\n", text)]
         self.restarts: Optional[str] = None
         self.background: List[Tuple[int, int]] = []  # scripts within the text that are called with & behind them
 
     def note(self, at: int, text: str) -> None:
-        note = Note(self.text.count("\n", 0, at) + 1, text)
-        if note not in self.notes:
+        note = Note(bisect.bisect_left(self.ends_of_lines, at) + 1, text)
+        if (note.text, note.line) not in self.noted:
+            self.noted.add((note.text, note.line))
             self.notes.append(note)
 
     def feeds_another(self, command: shell.Command) -> bool:
         """Whether its output is the input of another program, and not only written into a log on the way (python train.py | tee log)."""
         if command.after != "|":
             return False
-        behind = self.commands[self.commands.index(command) + 1:][:1]
-        return not behind or not behind[0].words or self.text[behind[0].words[0].start:behind[0].words[0].end] not in ("tee", "ts", "cat", "grep", "sed", "tail", "stdbuf", "tr")
+        behind = self.behind.get(command.words[0].start)
+        return behind is None or not behind.words or self.text[behind.words[0].start:behind.words[0].end] not in ("tee", "ts", "cat", "grep", "sed", "tail", "stdbuf", "tr")
 
     def in_background(self, command: shell.Command) -> bool:
         return command.after == "&" or any(start <= command.words[0].start < end for start, end in self.background)

@@ -43,7 +43,7 @@ class Forms(Lightning):
         if not self.lines or self.asked.per_node is None and "gpus-per-task" not in given or {"nodes", "ntasks", "nodelist", "gpus"} & set(given):
             return False
         words = [shell.unquoted(self.text[word.start:word.end]) for holder in launch.stack for word in holder.words]
-        scripts = [name for word in words for name in re.findall(r"[^\s\"';&|()]+\.sh\b", word)]
+        scripts = [name for word in words for name in shell.names_ending(word, "sh", r"[^\s\"';&|()]+")]
         spoken = [self.text] + [self.content_of(name) or "" for name in scripts]
         return any(re.search(NODES, re.sub(r"^[ \t]*#[^\n]*", "", text, flags=re.M)) for text in spoken)
 
@@ -249,7 +249,7 @@ class Forms(Lightning):
         self.edits[(line_end, line_end)] = '\n)"' + (" " + rest.strip() if rest.strip() else "")
 
     def command_of(self, item: Found) -> shell.Command:
-        return next(one for one in self.commands if any(word.start == item.at for word in one.words))
+        return self.command_at[item.at]
 
     # ---- --local_rank
 

@@ -8,10 +8,11 @@ from .counts import Count, Found
 from .launchers import LAUNCHERS
 from .rendezvous import Meeting
 
+MOST_PROGRAMS = 40  # that are read for what they import
 FRAMEWORKS = (("horovod", r"horovod"), ("pytorch", r"torch|lightning|MASTER_ADDR|deepspeed|accelerate|\bddp|[-_]ddp|\bddp_|--launcher[= ]\W?(slurm|pytorch)|\bnemo\b|megatron|"
               r"trainer\.(devices|num_nodes)|fairseq|deepy\.py|huggingface|fsdp|--num[-_]nodes"),
               ("tensorflow", r"TF_CONFIG|tensorflow|keras"), ("jax", r"\bjax\b|\bflax\b|JAX_"),
-              ("mpi", r"\bmpi4py|\bMPICH_\w+=|\bI_MPI_\w+=|\w*BACKEND=mpi\b"))
+              ("mpi", r"\bmpi4py|\bMPICH_\w+=|\bI_MPI_\w+=|BACKEND=mpi\b"))
 MODULES = (("horovod", "horovod"), ("pytorch", "torch|torchvision|lightning|pytorch_lightning|deepspeed|accelerate|transformers"), ("jax", "jax|flax"),
            ("tensorflow", "tensorflow|keras"), ("mpi", "mpi4py|petsc4py|dolfin|dolfinx|firedrake"))
 
@@ -52,9 +53,10 @@ class Frameworks(Meeting):
         said = [name for name in said if name != "mpi"] or said
         if said and said[-1] != "mpi":
             return said[-1]
-        programs = [shell.unquoted(name) for name in re.findall(r"[^\s'\";=]+\.py\b", self.text)]
+        programs = [shell.unquoted(name) for name in shell.names_ending(self.text, "py")]
         programs += re.findall(r"\$\{\w+:?-([^{}$`]+\.py)\}", self.text)
         programs += [name.replace(".", "/") + ".py" for name in re.findall(r"\s-m\s+([A-Za-z_][\w.]*)", self.text)]
+        programs = list(dict.fromkeys(programs))[:MOST_PROGRAMS]
         if any(self.takes_ranks_of_mpi(name) for name in programs):
             return "mpi"
         for name in [framework for name in programs for framework in [self.framework_in(name)] if framework] or [in_words(self.text)] + \

@@ -9,6 +9,9 @@ from .launchers import LAUNCHERS
 from .nodes import Nodes
 
 
+MOST_AT_ONCE = 50  # launches of which it is looked which others never run beside them
+
+
 class Job(Nodes):
     lightning = False  # learners take the place of processes that Lightning starts
 
@@ -26,8 +29,9 @@ class Job(Nodes):
             spread = [item for item in found if item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"], ["pdsh"])]
             found = [item for item in found if any(item is one for one in spread) or not any(self.branches.exclude(item.at, one.at) for one in spread)]
         best = max((item.many for item in found), key=lambda one: one.most or 0)
-        parallel = [item for item in found if item.parallel and not self.is_awaited(item, found)]
-        together = max((sum(item.many.most or 0 for item in parallel if not self.branches.exclude(item.at, one.at)) for one in parallel), default=0)
+        parallel = [item for item in found if item.parallel]
+        parallel = [item for item in parallel if not self.is_awaited(item, parallel)]
+        together = max((sum(item.many.most or 0 for item in parallel if not self.branches.exclude(item.at, one.at)) for one in parallel[:MOST_AT_ONCE]), default=0)
         if any(item.many.most == 1 for item in parallel):
             together = max(together, self.asked.tasks or 0, self.asked.gpus or 0)
         loops = self.loops()
@@ -39,10 +43,12 @@ class Job(Nodes):
             best = Count(together, together)
         return best
 
-    def is_awaited(self, item: Found, found: List[Found]) -> bool:
+    def is_awaited(self, item: Found, parallel: List[Found]) -> bool:
         """Whether the script only starts this one in the background to wait for it, as scripts do that trap signals."""
+        if len(parallel) > 1:
+            return False
         others = [one for one in self.commands if one.after == "&" and any(launches.PYTHON.fullmatch(self.text[word.start:word.end]) for word in one.words)]
-        if sum(1 for one in found if one.parallel) > 1 or len(others) > 1 or self.loop_of(item, self.loops()) is not None:
+        if len(others) > 1 or self.loop_of(item, self.loops()) is not None:
             return False
         behind = max([item.at] + [end for start, end in self.background if start <= item.at < end])
         words = next(([self.text[word.start:word.end] for word in one.words] for one in self.commands if one.words and one.words[0].start > behind), [])

@@ -31,9 +31,9 @@ class Kept(Job):
         for name, (option, number) in numbers.items():
             if option not in asked.given or number is None or any(item.name == name for item in self.assigned):
                 continue
-            taken, first = dict(self.edits), True
+            first = True
             for use in re.finditer(r"\$\{" + name + r"(?:(?::?[-=?]|##?|%%?|//?)[^}]*)?\}|\$" + name + r"\b|\b" + name + r"\b", self.text):
-                if any(a <= use.start() < b for a, b in taken) or self.is_remark(use.start()) or (use.group(0) == name and not self.is_arithmetic(use.start())):
+                if self.is_taken(use.start()) or self.is_remark(use.start()) or (use.group(0) == name and not self.is_arithmetic(use.start())):
                     continue
                 start = use.start() - (self.text[use.start() - 1] == "\\" and use.group(0) != name)
                 self.edits[(start, use.end())] = str(number)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one command of a script as a launch: which launchers it has, their options, and where the program begins."""
+import bisect
+import functools
 import os
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from .launchers import FLAGS_OF_WRAPPERS, HEADS, LAUNCHERS, MODULES, UTILITIES, WRAPPERS, Launcher
 from .shell import RESERVED, unquoted
@@ -11,6 +13,7 @@ from .words import DEPTH, Cursor, Holder
 # Also a variable that by its name holds the interpreter: $PYTHON_BIN, ${PY:-python3}, "${PY[@]}".
 PYTHON = re.compile(r"(?:\S*/)?(?:i?python[\d.]*|pypy[\d.]*)|\$\{?(?:\w*(?:PYTHON|python)|(?:\w+_)?PY)(?:_?(?:BIN|EXE|PATH|bin|exe))?(?:\[[@*]\]|:?[-=][^}]*)?\}?")
 KEPT_IN_FRONT = {"exec", "nohup", "setsid", "command", "builtin", "env", "sudo", "unbuffer", "stdbuf", "eval", "time"}
+MOST_IN_FRONT = 200  # words of a container and the like, behind which a launcher is looked for
 SHELLS = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash", "/bin/zsh"}
 
 
@@ -118,6 +121,18 @@ def _program_of_env(cursor: Cursor) -> str:
     return word if ahead > 1 and word is not None and not word.startswith("-") else "env"
 
 
+@functools.lru_cache(maxsize=4)
+def running_their_arguments(text: str) -> FrozenSet[str]:
+    """The functions of a script that run their arguments."""
+    marks = [match.start() for match in re.finditer(r'"\$@"|}', text)]
+    names: Set[str] = set()
+    for head in re.finditer(r"^[ \t]*(?:function[ \t]+(\w+)\b|(\w+)[ \t]*\(\))", text, re.M):
+        after = bisect.bisect_left(marks, head.end())
+        if after < len(marks) and text[marks[after]] != "}":
+            names.add(head.group(1) or head.group(2))
+    return frozenset(names)
+
+
 def skip_front(cursor: Cursor) -> bool:
     while True:
         word = cursor.plain()
@@ -133,8 +148,7 @@ def skip_front(cursor: Cursor) -> bool:
                 cursor.keep()
                 if with_value:
                     cursor.keep()
-        elif re.fullmatch(r"\w+", word) and cursor.raw(1) is not None and re.search(
-                r"^[ \t]*(?:function[ \t]+" + word + r"\b|" + word + r"[ \t]*\(\))[^}]*\"\$@\"", cursor.text, re.M):
+        elif cursor.raw(1) is not None and word in running_their_arguments(cursor.text):
             cursor.runs_words = True
             # A function of the script that runs its arguments.
             cursor.keep()
@@ -227,8 +241,7 @@ def _take_head(cursor: Cursor, launch: Launch) -> Optional[str]:
 def _take_head_further_on(cursor: Cursor, launch: Launch, depth: int = 0) -> Optional[str]:
     """Finds a launcher after words that stay (of a container, numactl or a wrapper script), also in the values of
     variables."""
-    ahead = 0
-    while True:
+    for ahead in range(MOST_IN_FRONT):
         word = cursor.plain(ahead)
         if word is None or word in SHELLS or word.endswith(".py"):
             return None
@@ -245,7 +258,7 @@ def _take_head_further_on(cursor: Cursor, launch: Launch, depth: int = 0) -> Opt
             name = _take_head_of_variable(cursor, launch, ahead, depth)
             if name is not None:
                 return name
-        ahead += 1
+    return None
 
 
 def _take_head_of_variable(cursor: Cursor, launch: Launch, ahead: int, depth: int) -> Optional[str]:

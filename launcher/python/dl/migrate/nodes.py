@@ -26,10 +26,12 @@ class Nodes(Frameworks):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
         self.kept_texts: Dict[int, str] = {}
+        self.found_loops: Optional[List[Loop]] = None
 
     def starts_ray(self) -> bool:
         """Whether the script, or one that it calls, starts Ray, which places the processes of the job itself."""
-        called = [self.content_of(name) or "" for name in re.findall(r"(?<![\w>])[^\s\"';&|()<>=]+\.(?:sh|bash)\b", re.sub(r"^[ \t]*#[^\n]*", "", self.text, flags=re.M))[:20]]
+        spoken = re.sub(r"^[ \t]*#[^\n]*", "", self.text, flags=re.M)
+        called = [self.content_of(name) or "" for name in shell.names_ending(spoken, "sh|bash", r"(?<!>)(?<![^\s\"';&|()<>=])[^\s\"';&|()<>=]+")[:20]]
         return any(re.search(r"^[^#\n]*\bray[ \t]+(?:start|symmetric-run|disable-usage-stats|job[ \t]+submit)\b", text, re.M) for text in [self.text] + called)
 
     # ---- setup
@@ -128,7 +130,7 @@ class Nodes(Frameworks):
 
     def span_of(self, item: Found) -> Tuple[int, int]:
         """The place of the command, with its & but without words of the shell such as `do` before it."""
-        command = next(one for one in self.commands if any(word.start == item.at for word in one.words))
+        command = self.command_at[item.at]
         start = next(word.start for word in command.words if self.text[word.start:word.end] not in shell.RESERVED)
         end = command.words[-1].end
         behind = re.compile(r"[ \t]*&(?!&)").match(self.text, end)
@@ -148,6 +150,11 @@ class Nodes(Frameworks):
         return self.kept_texts[item.at]
 
     def loops(self) -> List[Loop]:
+        if self.found_loops is None:
+            self.found_loops = self.find_loops()
+        return self.found_loops
+
+    def find_loops(self) -> List[Loop]:
         found: List[Loop] = []
         begun: List[List[int]] = []
         for command in self.commands:
@@ -202,7 +209,7 @@ class Nodes(Frameworks):
 
     def in_front(self, item: Found, names: Optional[Set[str]] = None) -> int:
         """Puts the launch in the foreground, so that the script ends with it. Returns the end of its words."""
-        command = next(one for one in self.commands if any(word.start == item.at for word in one.words))
+        command = self.command_at[item.at]
         for word in command.words:
             if word.redirect and any(re.search(r"\$\{?" + name + r"\b", self.text[word.start:word.end]) for name in names or ()):
                 self.edits[(word.start, word.end)] = ""

@@ -144,7 +144,8 @@ class Plain(Alone):
 
     def is_agent(self, item: Found) -> bool:
         """wandb agent SWEEP and the like, which run trainings."""
-        return any(AGENT.match(" ".join(self.words_in(item.launch.stack[0])[at:])) for at in range(len(item.launch.stack[0].words)))
+        words = self.words_in(item.launch.stack[0])[:launches.MOST_IN_FRONT]
+        return any(AGENT.match(" ".join(words[at:])) for at in range(len(words)))
 
     @staticmethod
     def first_of(cursor: Cursor, raw: List[str]) -> str:

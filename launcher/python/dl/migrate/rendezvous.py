@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Removes what a script sets so that ranks find one another. dlrun sets that itself, and the script's values would hide
 it."""
+import functools
 import os
 import re
 from typing import Dict, List, Optional, Set, Tuple
@@ -15,7 +16,7 @@ OF_LEARNERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")  # dlrun sets them in every l
 OF_SLURM = {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_N(?:TASKS|PROCS)", "LOCAL_RANK": "SLURM_LOCALID"}
 # Files that are sourced for Python or the system, and set none of these variables.
 HARMLESS = re.compile(r"(^|/)(activate|conda\.sh|mamba\.sh|\.?bashrc|\.?profile|\.?bash_profile|setvars\.sh|bash|modules\.sh)$")
-MOST_OF_A_FILE = 1 << 20
+MOST_OF_A_FILE = 256 << 10  # also of all scripts that a batch script calls, together
 # In front of a path: the script's own folder, or the one from which it is submitted.
 OWN_FOLDER = re.compile(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/")
 # Jean Zay's module idr_torch sets the address when it is imported.
@@ -40,6 +41,7 @@ def set_in(code: str) -> Tuple[List[str], bool]:
     return names, more
 
 
+@functools.lru_cache(maxsize=400)
 def _text_of(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -53,12 +55,14 @@ class Meeting(Counts):
 
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
-        self.edits: Dict[Tuple[int, int], str] = {}
+        self.edits = shell.Edits(len(text))
+        self.contents: Dict[str, Optional[str]] = {}          # of files that the script names
+        self.heads: Optional[List[Tuple[int, str]]] = None    # the lines that write a here document into a file, and where they end
         self.own_port = False         # rank 0 hosts the store at the port that the script chooses
         self.whole: Set[int] = set()  # offsets of the launches that replace several parts
 
     def is_taken(self, at: int) -> bool:
-        return any(start <= at < end for start, end in self.edits)
+        return self.edits.holds(at)
 
     def drop_inner_rendezvous(self, item: Found) -> None:
         """Removes such settings from the text of a bash -c, where they would hide dlrun's from the program."""
@@ -145,8 +149,10 @@ class Meeting(Counts):
 
     def content_of(self, path: str) -> Optional[str]:
         """The content of a file that the script names, looked for beside the script. None if it cannot be read."""
-        place = self.place_of(path)
-        return self.read_at(place) if place is not None else self.written_here(path)
+        if path not in self.contents:
+            place = self.place_of(path)
+            self.contents[path] = self.read_at(place) if place is not None else self.written_here(path)
+        return self.contents[path]
 
     @staticmethod
     def read_at(place: str) -> Optional[str]:
@@ -185,11 +191,14 @@ class Meeting(Counts):
         path = re.sub(r"^[^/]*[$`][^/]*/(?=(?:[^/$`]+/)*[^/$`]+$)", "", path)
         name = r">[ \t]*(?:\./)?" + re.escape(re.sub(r"^\./", "", path)) + r"(?=[\s;])"
         mark = r"<<-?[ \t]*[\"'\\]?(\w+)"
-        match = re.search(r"^[^\n#]*" + name + r"[^\n]*" + mark + r"[^\n]*\n|^[^\n#]*" + mark + r"[^\n]*" + name + r"[^\n]*\n", self.text, re.M)
-        if match is None:
-            return None
-        end = re.compile(r"^\t*" + (match.group(1) or match.group(2)) + r"$", re.M).search(self.text, match.end())
-        return self.text[match.end():end.start() if end else len(self.text)].replace("\\$", "$")
+        if self.heads is None:
+            self.heads = [(line.end(), line.group(0)) for line in re.finditer(r"[^\n]+\n", self.text) if "<<" in line.group(0) and ">" in line.group(0)]
+        for behind, line in self.heads:
+            match = re.match(r"[^\n#]*" + name + r"[^\n]*" + mark + r"|[^\n#]*" + mark + r"[^\n]*" + name, line)
+            if match is not None:
+                end = re.compile(r"^\t*" + (match.group(1) or match.group(2)) + r"$", re.M).search(self.text, behind)
+                return self.text[behind:end.start() if end else len(self.text)].replace("\\$", "$")
+        return None
 
     def say_what_a_script_sets(self, path: str, at: int) -> None:
         """Notes which of dlrun's variables a script that each learner runs sets, if that script can be read."""
@@ -292,14 +301,20 @@ class Meeting(Counts):
         """Removes lines that only tell programs of the old launcher where to meet."""
         if self.meets_by_itself(found):
             return
+        given = " ".join(new.partition(" -- ")[0] for new in self.edits.values() if "dlrun " in new)
+        uses: Dict[str, List[int]] = {}  # of each name, but not those in its own values
         for item in self.assigned:
             if item.name not in RENDEZVOUS or not item.alone or self.is_taken(item.start) or self.own_port and item.name == "MASTER_PORT":
                 continue
-            uses = [match.start() for match in re.finditer(r"\$\{?" + item.name + r"\b", self.text)]
-            own = [other for other in self.assigned if other.name == item.name]
-            if any("dlrun " in new and re.search(r"\b" + item.name + r"\b", new.partition(" -- ")[0]) for new in self.edits.values()):
+            if re.search(r"\b" + item.name + r"\b", given):
                 continue
-            live = [at for at in uses if not self.is_taken(at) and not any(other.start <= at < other.end for other in own)]
+            if item.name not in uses:
+                own = shell.Edits(len(self.text))
+                for other in self.assigned:
+                    if other.name == item.name:
+                        own[(other.start, other.end)] = ""
+                uses[item.name] = [match.start() for match in re.finditer(r"\$\{?" + item.name + r"\b", self.text) if not own.holds(match.start())]
+            live = any(not self.is_taken(at) for at in uses[item.name])
             start = self.text.rfind("\n", 0, item.start) + 1
             end = self.text.find("\n", item.end)
             if self.text[start:item.start].strip() != "" or end < 0 or self.text[item.end:end].split("#")[0].strip() != "":

@@ -233,7 +233,7 @@ class _Migration(Plain):
             mine = holder.assignment
             if mine is None or not holder.shared:
                 continue
-            command = next(one for one in self.commands if any(word.start == item.at for word in one.words))
+            command = self.command_at[item.at]
             for other in self.assigned:
                 if other.name != mine.name or other.start == mine.start or not self.branches.exclude(other.start, mine.start):
                     continue
@@ -446,8 +446,8 @@ class _Migration(Plain):
     def drop_assignment(self, holder: Holder) -> None:
         item = holder.assignment
         assert item is not None
-        others = [word for word in re.finditer(r"\$\{?" + item.name + r"\b", self.text) if not any(start <= word.start() < end for start, end in self.edits)]
-        if item.alone and len(others) <= sum(1 for one in others if self.is_taken(one.start())):
+        others = [word for word in re.finditer(r"\$\{?" + item.name + r"\b", self.text) if not self.is_taken(word.start())]
+        if item.alone and not others:
             start = self.text.rfind("\n", 0, item.start) + 1
             end = self.text.find("\n", item.end)
             if self.text[start:item.start].strip() == "" and self.text[item.end:end].strip() == "":

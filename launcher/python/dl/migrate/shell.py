@@ -211,6 +211,19 @@ def lines_of(text: str) -> List[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
+def names_ending(text: str, ends: str, within: str = r"[^\s'\";=]+") -> List[str]:
+    """The names in the text that end with a dot and one of `ends`, as in "py" or "sh|bash". `within`: what a name is made of. One
+    pattern for the whole would look at a long word once for each of its characters."""
+    found: List[str] = []
+    for word in re.finditer(within, text):
+        last = None
+        for last in re.finditer(r"\.(?:" + ends + r")\b", word.group(0)):
+            pass
+        if last is not None and last.start() > 0:
+            found.append(word.group(0)[:last.end()])
+    return found
+
+
 def unquoted(raw: str) -> str:
     """The word as the program gets it. A $ in it is kept, since nothing is expanded."""
     raw = raw.replace("\\\n", "")
@@ -285,6 +298,23 @@ def with_bodies(text: str) -> str:
         indent = line[:len(line) - len(line.lstrip(" \t"))]
         return match.group(0) if "#" in line else f"{match.group(0)}{indent}  :\n"
     return re.sub(r"(?<![^\s;])(?:then|else|do)[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*(?=[ \t]*(?:fi|else|elif|done)\b)", filled, text)
+
+
+class Edits(Dict[Tuple[int, int], str]):
+    """New texts by the parts of a text that they replace. It knows of each place whether a part holds it, however many there are."""
+
+    def __init__(self, length: int):
+        super().__init__()
+        self._taken = bytearray(length + 1)
+
+    def __setitem__(self, part: Tuple[int, int], new: str) -> None:
+        super().__setitem__(part, new)
+        start, end = max(part[0], 0), min(part[1], len(self._taken))
+        if end > start:
+            self._taken[start:end] = b"\1" * (end - start)
+
+    def holds(self, at: int) -> bool:
+        return 0 <= at < len(self._taken) and self._taken[at] != 0
 
 
 def applied(text: str, edits: Dict[Tuple[int, int], str]) -> str:

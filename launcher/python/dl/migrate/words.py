@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the words of one command. Where a variable of the script holds a launcher's words, the words of its value are
 read."""
+import functools
 import re
 from typing import FrozenSet, List, Optional, Set, Tuple
 
 from .shell import Assignment, Word, inside, unquoted, words_of
 
 DEPTH = 6
+MOST_PIECES = 16  # of a value that NAME+=value puts together
 VARIABLE = re.compile(r'"?\$\{?(\w+)(\[[@*]\])?\}?"?')
+
+
+@functools.lru_cache(maxsize=4)
+def read_into(text: str) -> FrozenSet[str]:
+    """The names of which a script may read a value, or which it counts with in a loop."""
+    return frozenset(name for rest in re.findall(r"\b(?:for|read|mapfile|readarray)\b([^\n;]*)", text) for name in re.findall(r"\w+", rest))
 
 
 class Holder:
@@ -79,7 +87,7 @@ class Cursor:
         if not found:
             return False
         first = max((i for i, item in enumerate(found) if not item.appends), default=0)
-        parts = [words_of(self.text, *item.value) for item in found[first:]]
+        parts = [words_of(self.text, *item.value) for item in found[first:][:MOST_PIECES]]
         words = [word for part in parts for word in part]
         if not words:
             return False
@@ -94,7 +102,7 @@ class Cursor:
 
     def is_set(self, name: str) -> bool:
         """Whether the script assigns a value to the variable, reads one into it, or counts with it in a loop."""
-        return any(item.name == name for item in self._assigned) or re.search(r"\b(for|read|mapfile|readarray)\b[^\n;]*\b" + name + r"\b", self.text) is not None
+        return any(item.name == name for item in self._assigned) or name in read_into(self.text)
 
     def held(self, word: str) -> str:
         """What a word that is one variable holds, without quotes: the last value that the script assigns before, or VALUE if that is

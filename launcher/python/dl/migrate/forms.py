@@ -333,7 +333,7 @@ class Forms(Lightning):
 
     def drop_visible(self, item: Found) -> None:
         """CUDA_VISIBLE_DEVICES=0,1 in front of a launch: dlrun takes GPUs of the job that are free."""
-        words = item.launch.cursor.top.words
+        words = item.launch.cursor.top.words if not item.launch.stays else []
         for word, after in zip(words, words[1:]):
             match = re.match(r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES=(.*)", self.text[word.start:word.end], re.S)
             if word.start < item.launch.first and match and "{" not in match.group(1) and shell.unquoted(match.group(1)) not in ("", "-1") and not self.is_taken(word.start):
@@ -366,11 +366,11 @@ class Forms(Lightning):
 
     def stay_in_front(self, item: Found) -> None:
         """ssh NODE "... &": the text of a learner's shell ends when the program does."""
-        if item.launch.launchers[:1] != ["ssh"] or not item.inner or not item.inner[-1].parallel or item.launch.inner is None:
+        if item.launch.launchers[:1] != ["ssh"] or item.launch.inner is None or not (item.inner and item.inner[-1].parallel or item.at in self.scripts):
             return
         inside = shell.commands(self.text, *item.launch.inner)
-        here = next((one for one in inside if one.words and one.words[0].start <= item.inner[-1].at < one.words[-1].end), None)
-        if here is not None and here is inside[-1]:
+        here = next((one for one in inside if one.words and item.inner and one.words[0].start <= item.inner[-1].at < one.words[-1].end), inside[-1] if inside else None)
+        if here is not None and here is inside[-1] and here.after == "&":
             gap = self.text.index("&", here.words[-1].end)
             self.edits[(gap, gap + 1)] = ""
 

@@ -38,6 +38,8 @@ class Launch:
         self.inner: Optional[Tuple[int, int]] = None  # the text of bash -c
         self.program = ""                          # the first word of the program
         self.of_node = ""                          # a shell in front of the program that sets the number of the learner's node
+        self.behind: Optional[Tuple[int, int]] = None  # offset of what stands behind the first launcher's options, and how many of `env` these gave
+        self.stays = False                         # the launcher stays, and is a program of dlrun's
         self.first = 0                             # offset of the command, after exec, assignments and the like
         self.stack: List[Holder] = []              # the holders in which the program begins, outermost first
 
@@ -74,6 +76,7 @@ def read(cursor: Cursor, nested: bool = False) -> Optional[Launch]:
         _options(cursor, launch, LAUNCHERS[name])
         if cursor.raw() is None:
             break
+        launch.behind = launch.behind or (cursor.word().start, len(launch.env))
         if name == "ssh":
             cursor.take()  # the host
         if cursor.raw() is None or LAUNCHERS[name].script:

@@ -59,6 +59,7 @@ class Meeting(Counts):
         self.contents: Dict[str, Optional[str]] = {}          # of files that the script names
         self.heads: Optional[List[Tuple[int, str]]] = None    # the lines that write a here document into a file, and where they end
         self.own_port = False         # rank 0 hosts the store at the port that the script chooses
+        self.scripts: Dict[int, str] = {}  # offsets of commands that start a script with a launcher on another node, and the script
         self.whole: Set[int] = set()  # offsets of the launches that replace several parts
 
     def is_taken(self, at: int) -> bool:
@@ -227,6 +228,8 @@ class Meeting(Counts):
     def script_of(self, item: Found) -> str:
         """The shell script that is the program of the launch; empty if the program is none."""
         launch = item.launch
+        if item.at in self.scripts:
+            return self.scripts[item.at]
         if item.inner or launch.inner or not launch.stack:
             return ""
         holder = launch.stack[-1]
@@ -241,8 +244,11 @@ class Meeting(Counts):
     def launchers_in_script(self, item: Found) -> List[str]:
         """The launchers that the launch's script itself starts, if it can be read."""
         content = self.script_content(item)
-        if content is None:
-            return []
+        return self.launchers_in(content) if content is not None else []
+
+    @staticmethod
+    def launchers_in(content: str) -> List[str]:
+        """The launchers of Python programs that a script starts."""
         inside = shell.commands(content, 0, len(content))
         assigned = shell.assignments(content, inside)
         read = [launches.read(Cursor(content, command.words, assigned)) for command in inside]

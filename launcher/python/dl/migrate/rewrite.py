@@ -138,8 +138,13 @@ class _Migration(Plain):
             self.edits[(0, 0)] = "#!/bin/bash\n"
             self.note(0, "the first line is not #!/bin/bash, without which sbatch refuses a script; now it is")
         found = [item for item in (self.look(command) for command in self.commands) if item is not None]
+        found, left = self.scripts_on_each_node(found)
+        if left and not found:
+            return Result(self.text, 0, "", None, "", self.notes)
         self.others = {item.at: self.other_ways(item) for item in found}
         found = [item._replace(many=self.many_of(item)) for item in found]
+        processes = {item.at: item.many for item in found}
+        found = [self.with_gpus_left(item) for item in found]
         if self.starts_ray() and not any(name != "srun" for item in found for one in [item] + item.inner for name in one.launch.launchers):
             self.note(0, "Ray starts and places the processes of this job itself: leave the script as it is, without dlrun")
             return Result(self.text, 0, "", None, "", self.notes)
@@ -169,6 +174,7 @@ class _Migration(Plain):
             self.note(server, "this server runs on GPUs of the job beside the training; dlrun would give these to learners, so the script is left as it is: "
                       "to use dlrun, start the server in a job of its own")
             return Result(self.text, 0, "", None, "", self.notes)
+        self.say_of_gpus_left(found, processes)
         # With such a launcher, a task's CPUs are shared by the processes that it starts. mpirun's processes are Slurm's
         # tasks.
         self.one_starts_many = any(LAUNCHERS[one.launch.launchers[-1]].script for item in found for one in [item] + item.inner if one.launch.launchers) or self.lightning
@@ -302,7 +308,7 @@ class _Migration(Plain):
                                                self.is_snippet(launch) and not self.reads_document(launch, command)):
             return None
         if launch.launchers in (["ssh"], ["pdsh"]) and not inner:
-            return None
+            return self.of_another_node(launch, command)
         # Variables that pass on where ranks meet are removed, unless the command itself reads them.
         whole = self.text[words[0].start:words[-1].end]
         launch.env = [pair for pair in launch.env if pair[0] not in RENDEZVOUS or re.search(r"\$\{?" + pair[0] + r"\b", whole)]
@@ -329,7 +335,7 @@ class _Migration(Plain):
         launch, cursor = item.launch, item.launch.cursor
         for inner in item.inner:
             self.rewrite(inner, learners, self.quote_around(launch))
-        if launch.inner and not nested and not self.is_alone_in_job(item):
+        if launch.inner and not nested and not self.is_alone_in_job(item) and item.at not in self.scripts:
             self.drop_inner_rendezvous(item)
         if not nested:
             self.drop_visible(item)
@@ -422,7 +428,7 @@ class _Migration(Plain):
         words += self.image_words(item)
         words += "-- "
         kept = self.kept_for_script(item)
-        own = self.in_folder_of_image(item) + item.launch.of_node + self.into_clean_container(item) + self.own_gpu(item) + self.own_tasks(item)
+        own = self.in_folder_of_image(item) + item.launch.of_node + self.into_clean_container(item) + self.own_gpu(item) + self.own_tasks(item) + self.visible_gpus(item)
         settings = next((one.launch.settings for one in [item] + item.inner if one.launch.settings), "")
         if settings:
             kept.append("$(dlctl migrate --variables-of " + (settings if settings[0] in "\"'" else f'"{settings}"') + ")")

@@ -67,13 +67,15 @@ class Shared(support.Case):
 class Handed(support.Case):
     def test_a_signal_for_the_program_is_named(self):
         trap = "trap 'kill -{} $PID' {}\npython train.py &\nPID=$!\nwait $PID\n"
-        for name in ("USR1", "SIGUSR1", "10"):
-            self.assertIn("does not hand this signal on", str(of(trap.format(name, "USR1"), ONE).notes), name)
-        self.assertNotIn("signal on", str(of(trap.format("TERM", "TERM"), ONE).notes))
-        self.assertNotIn("signal on", str(of("trap 'scontrol requeue $SLURM_JOB_ID' USR1\npython train.py &\nwait\n", ONE).notes))
+        for name in ("USR2", "SIGHUP", "12", "s USR2"):
+            self.assertIn("hands only SIGUSR1 on", str(of(trap.format(name, "USR1"), ONE).notes), name)
+        for name in ("USR1", "SIGUSR1", "10", "s USR1", "TERM"):  # dlrun hands it on
+            self.assertEqual(of(trap.format(name, name), ONE).notes, [], name)
+        self.assertEqual(of(trap.format("HUP", "HUP"), ONE + "#SBATCH --signal=B:SIGHUP@90\n").notes, [])
+        self.assertEqual(of("trap 'scontrol requeue $SLURM_JOB_ID' USR1\npython train.py &\nwait\n", ONE).notes, [])
 
     def test_a_signal_before_the_time_limit_is_named(self):
-        self.assertIn("--signal=TERM@90: dlrun takes this signal", str(of("srun -n 2 python t.py\n", NODE + "#SBATCH --signal=TERM@90\n").notes))
+        self.assertIn("--signal=QUIT@90: dlrun takes this signal", str(of("srun -n 2 python t.py\n", NODE + "#SBATCH --signal=QUIT@90\n").notes))
         self.assertNotIn("--signal", str(of("srun -n 2 python t.py\n", NODE + "#SBATCH --signal=B:USR1@90\n").notes))
 
     def test_a_container_that_takes_no_variables_gets_those_of_learners(self):

@@ -128,6 +128,12 @@ class Gpus(support.Case):
             done = bash(LEARNER + code, RANK_HERE=rank, CUDA_VISIBLE_DEVICES="6,7")
             self.assertEqual(done.stdout, f"{gpu},,x,a\n", code)
 
+    def test_a_remark_chooses_no_gpu(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "t.py"), "w") as file:
+                file.write("import torch\n# torch.cuda.set_device(args.local_rank)\nmodel.cuda()\n")
+            self.assertIn("CUDA_VISIBLE_DEVICES", of("srun python t.py\n", "#!/bin/bash\n#SBATCH --ntasks=2 --gpus-per-task=1\n", folder).script)
+
     def test_a_program_that_chooses_by_its_rank_sees_all(self):
         head = "#!/bin/bash\n#SBATCH --ntasks=2 --gpus-per-task=1\n"
         with tempfile.TemporaryDirectory() as folder:

@@ -111,7 +111,7 @@ class Remarks(support.Case):
         self.assertEqual((result.learners, result.notes), ("4", []))
 
     def test_a_signal_that_a_learner_gets_itself_is_not_noted(self):
-        for signal, noted in (("SIGUSR1@60", False), ("USR2@90", False), ("R:10@60", False), ("TERM@60", True), ("B:USR1@60", False), ("HUP@30", True)):
+        for signal, noted in (("SIGUSR1@60", False), ("USR2@90", False), ("R:10@60", False), ("TERM@60", False), ("B:USR1@60", False), ("SIGHUP@30", False), ("15@30", False), ("CONT@60", True)):
             notes = str(of("srun python t.py\n", NODE + f"#SBATCH --signal={signal}\n").notes)
             self.assertEqual(f"--signal={signal}" in notes, noted, signal)
 

@@ -116,6 +116,43 @@ class Described(support.Case):
                 self.assertIn("described by a file that cannot be read here", str(result.notes))
 
 
+class Texts(support.Case):
+    def test_a_variable_that_the_text_of_a_shell_sets(self):
+        launcher = "torchrun --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=$h:1"
+        for text, new in ((f'L="{launcher}"; $L t.py', 'L=""; python3 t.py'), (f"L=({launcher}\n t.py)\n\"${{L[@]}}\" --a", 'L=(python3 t.py)\n"${L[@]}" --a'),
+                          (f'if x; then L="{launcher}"; else L=python; fi; $L t.py', 'if x; then L="python3"; else L=python; fi; $L t.py')):
+            result = of(f"srun bash -c '{text}'\n", NODES)
+            self.assertEqual((result.learners, body_of(result)), ("8", f"dlrun -- bash -c '{new}'\n"))
+
+    def test_two_variables_in_one_word(self):
+        body = "A='monitor & '\nB='{}t.py --a'\n{}bash -c \"${{A}}${{B}}\"\n"
+        result = of(body.format("torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$SLURM_PROCID --master_addr=$h ", "srun "), NODES)
+        self.assertEqual((result.learners, body_of(result)), ("8", body.format("python3 ", "dlrun -- ")))
+
+    def test_an_assignment_behind_then_is_one(self):
+        result = of('if [ "$1" ]; then N=2; else N=4; fi\ntorchrun --nproc_per_node=4 t.py\n', NODE)
+        self.assertEqual(result.learners, "4")
+        result = of('if true; then L="torchrun --nproc_per_node=4"; fi\n$L t.py\n', NODE)
+        self.assertEqual(body_of(result), 'if true; then L=""; fi\ndlrun -- python3 t.py\n')
+
+
+class Templates(support.Case):
+    def test_tasks_that_only_a_variable_counts_are_those_that_sbatch_is_told(self):
+        head = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks={0}\n#SBATCH --gres=gpu:{0}\n"
+        for number in ("${NUM}", "{{ num }}", "{{num|int}}", "{num}"):
+            result = of("srun python t.py\n", head.format(number))
+            self.assertEqual(result.script, head.format(number) + "dlrun -- python t.py\n")
+            self.assertIn("known only where the job runs", str(result.notes))
+        written = "sbatch <<EOT\n" + head.format("$1") + "{} python t.py\nEOT\n"
+        self.assertEqual(of(written.format("srun"), "#!/bin/bash\n").script, "#!/bin/bash\n" + written.format("dlrun --"))
+
+    def test_a_name_that_something_else_fills_in_is_one_word(self):
+        head = "#!/bin/bash\n#SBATCH --nodes={{ nodes }}\n#SBATCH --gpus-per-node={{ gpus }}\n"
+        result = of("srun torchrun --nnodes {{ nodes }} --nproc_per_node {{ gpus | int }} --rdzv_endpoint $h:1 {{ program }} {{ more }}\n", head)
+        self.assertEqual(result.script, head + "dlrun --framework pytorch --learners auto -- python3 {{ program }} {{ more }}\n")
+        self.assertEqual(body_of(of("f() { { echo; } 2>&1; }\ntorchrun --nproc_per_node=4 t.py {{a,b},c}\n", NODE)), "f() { { echo; } 2>&1; }\ndlrun -- python3 t.py {{a,b},c}\n")
+
+
 class Lightning(support.Case):
     """python alone, in a job of several nodes."""
     PROGRAM = "import lightning as L\ntrainer = L.Trainer(devices={}, num_nodes={}, strategy='ddp')\n"

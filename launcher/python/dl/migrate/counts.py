@@ -115,7 +115,7 @@ class Counts:
             if self.nodes_are_told_to_sbatch(launch):
                 return Count(None, None)
             total = self.asked.tasks or self.number(outer.get("total"))
-        open_nodes = self.asked.nodes is None and "nodes" in self.asked.given
+        open_nodes = self.asked.nodes is None and "nodes" in self.asked.given or self.asked.open_tasks
         if total is None and (self.lines or directives.unread(self.text) is not None) and name != "horovodrun" and (open_nodes or not set(self.asked.given) & ASKED):
             return Count(None, None)  # sbatch's command line will give the number
         return Count(total or 1, total or 1)

@@ -54,7 +54,7 @@ def unread(text: str) -> Optional[int]:
 
 def _options(body: str) -> Tuple[List[Option], str]:
     # As for sbatch, a # outside of quotes begins a comment.
-    word = r"""(?:[^ \t"'#]|"[^"]*"|'[^']*'|["'])+"""
+    word = r"""(?:\{\{[^}\n]*\}\}|[^ \t"'#]|"[^"]*"|'[^']*'|["'])+"""
     front = re.match(rf"(?:{word}|[ \t]+)*", body)
     body, comment = (front.group(0), body[front.end():]) if front else ("", body)
     words = re.findall(word, body)
@@ -114,7 +114,8 @@ class Asked:
             self.nodes = -(-self.tasks // self.per_node)
         # {nodes}, ${NODES}: a template, which something else fills in.
         open_nodes = self.nodes is None and "nodes" in given
-        if self.tasks is None and (self.per_node or self.nodes) and not open_nodes:
+        self.open_tasks = any(re.search(r"[${]", given.get(name, "")) is not None for name in ("ntasks", "ntasks-per-node", "tasks-per-node"))
+        if self.tasks is None and (self.per_node or self.nodes) and not open_nodes and not self.open_tasks:
             self.tasks = (self.nodes or 1) * (self.per_node or 1)
         if self.gpus is None and self.gpus_per_node is not None and not open_nodes:
             self.gpus = self.gpus_per_node * (self.nodes or 1)

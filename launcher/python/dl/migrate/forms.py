@@ -322,7 +322,7 @@ class Forms(Lightning):
         holder = launch.stack[-1]
         program = next((name for name in (shell.unquoted(self.text[word.start:word.end]) for word in holder.words[holder.at:]) if name.endswith(".py")), "")
         content = self.content_of(program) if program else None
-        if content is not None and CHOOSES_GPU.search(content):
+        if content is not None and CHOOSES_GPU.search(re.sub(r"#[^\n]*", "", content)):
             return ""
         self.alone.add(item.at)
         self.note(item.at, "each task saw one GPU alone (--gpus-per-task=1), and so does each learner; if the program takes cuda:$LOCAL_RANK, leave this bash -c out")

@@ -59,6 +59,16 @@ class Hosts(Forms):
             if self.content_of(name) is None:
                 self.note(at, f"what {name} starts on each node is not known, as it is not here: if it starts the training, put it beside this script, and run dlctl migrate again")
 
+    def say_which_scripts_start(self) -> None:
+        for command in self.commands:
+            cursor = Cursor(self.text, command.words, self.assigned)
+            if not launches.skip_front(cursor):
+                continue
+            program = cursor.plain(1 if cursor.plain() in launches.SHELLS else 0) or ""
+            if re.search(r"\.(sh|bash)$", program):
+                self.note(cursor.word().start, f"what {program} starts is not looked into: if {program} starts the training, run dlctl "
+                          f"migrate on that file")
+
     # ---- loops
 
     def of_another_node(self, launch: launches.Launch, command: shell.Command) -> Optional[Found]:

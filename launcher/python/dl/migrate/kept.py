@@ -12,6 +12,14 @@ from .launchers import LAUNCHERS
 # Placements that differ too little from dlrun's own to be mentioned.
 USUAL = re.compile(r"((verbose|quiet|v|q),)?(v|q|quiet|none|no|off|cores?|threads?|sockets?|rank|ldoms|closest|verbose|single:1|local|slot|node|numa|byslot|bycore|core:.*|slot:.*|block(:\w+)?|\*)?(,v|,verbose)?")
 OPERAND = r"(?:\$\{[^}]*\}|\$?\w+)"
+NUMBERS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
+
+
+def _signal_of(word: str) -> str:
+    """The name of a signal in a word such as -SIGUSR1, -s USR1 or 10."""
+    name = re.sub(r"^-s[ \t]*|^-n[ \t]*|^-", "", word).upper()
+    name = name[3:] if name.startswith("SIG") else name
+    return NUMBERS.get(name, name)
 
 
 class Kept(Job):
@@ -130,15 +138,16 @@ class Kept(Job):
         """Notes signals that the script hands on to the program that it has started in the background."""
         started = re.search(r"&[ \t]*(?:\n\s*|;[ \t]*)(?:export[ \t]+)?(\w+)=\"?\$!", self.text[item.at:]) if item.parallel else None
         sent = re.search(r"^[^#\n]*?\bkill[ \t]+(-\S*(?:USR1|USR2|HUP|10|12|1)|-s[ \t]+\S+)[ \t]+[^\n;&|]*\$\{?" + started.group(1) + r"\b", self.text, re.M) if started else None
-        if sent:
-            self.note(sent.start(1), f"kill {sent.group(1)} is for the program, but what is in the background now is dlrun, which does not hand this signal on: it has learners with the "
-                      "checkpoint library save; for another program that acts on this signal, keep the script as it was")
+        own = re.fullmatch(r"[BR]*B[R:]*:([^@]*).*", self.asked.given.get("signal", ""), re.I)
+        if sent and _signal_of(sent.group(1)) not in ("USR1", _signal_of(own.group(1)) if own else ""):
+            self.note(sent.start(1), f"kill {sent.group(1)} is for the program, but what is in the background now is dlrun, which hands only SIGUSR1 on, and the signal of --signal=B: "
+                      "if the program acts on this one, send it SIGUSR1, or ask for it by --signal=B:")
 
     def say_of_own_signal(self) -> None:
         """Notes a signal before the time limit that is meant for the program."""
         told = self.asked.given.get("signal", "")
         line = next((line for line in self.lines if any(option.name == "signal" for option in line.options)), None)
-        if line is not None and told and not re.match(r"[BR]*B|(?:R:)?(?:SIG)?(?:USR[12]|10|12)\b", told, re.I):
+        if line is not None and told and not re.match(r"[BR]*B|(?:R:)?(?:SIG)?(?:USR[12]|HUP|INT|TERM|10|12|15|1|2)\b", told, re.I):
             self.note(line.start, f"--signal={told}: dlrun takes this signal for its learners, and has those with the checkpoint library save; a program that acts on it by itself "
                       "(Lightning puts its job back) may not get it: give it --dl-checkpoint, or keep the script as it was")
 

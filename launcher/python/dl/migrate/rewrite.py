@@ -2,7 +2,7 @@
 """Rewrites a batch script with --dl-* flags and dlrun. Pure: text in, text out."""
 import os
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 from . import called as calls, directives, launch as launches, shell, unfold, wrap
 from .counts import Count, Found, Note
@@ -254,28 +254,37 @@ class _Migration(Plain):
         counts = [item.many] + [way.many for way in self.others[item.at]]
         return item.many if all(one == item.many for one in counts) else Count(None, None, "auto")
 
-    def look(self, command: shell.Command, nested: bool = False) -> Optional[Found]:
-        if nested:
-            return self.look_once(command, nested, self.assigned)
-        found = self.look_once(command, nested, self.assigned)
+    def look_in_text(self, command: shell.Command, own: List[shell.Assignment]) -> Optional[Found]:
+        """A command in the text of a shell, which assigns `own`; of several values of one variable, that with a launcher."""
+        found = self.look_once(command, True, self.assigned)
+        first = re.match(r"\"?\$\{?(\w+)", self.text[command.words[0].start:command.words[0].end]) if command.words else None
+        values = [one for one in own if found is None and first and one.name == first.group(1) and one.start < command.words[0].start]
+        shared = self.shared | {one.name for one in values[1:]}
+        for one in reversed(values):
+            others = [other for other in [*self.assigned, *own] if other.name != one.name]
+            found = found or self.look_once(command, True, sorted([*others, one], key=lambda other: other.start), shared)
+        return found
+
+    def look(self, command: shell.Command) -> Optional[Found]:
+        found = self.look_once(command, False, self.assigned)
         first = re.match(r"\"?\$\{?(\w+)", self.text[command.words[0].start:command.words[0].end]) if command.words else None
         if found is None and first:
             # The last of the branches has no launcher, but another one may.
             before = [one for one in self.assigned if one.name == first.group(1) and one.start < command.words[0].start]
             for other in [one for one in before if self.branches.exclude(one.start, before[-1].start)]:
-                found = self.look_once(command, nested, [one for one in self.assigned if one.name != other.name] + [other])
+                found = self.look_once(command, False, [one for one in self.assigned if one.name != other.name] + [other])
                 if found is not None:
                     return found
         return found
 
-    def look_once(self, command: shell.Command, nested: bool, assigned: List[shell.Assignment]) -> Optional[Found]:
+    def look_once(self, command: shell.Command, nested: bool, assigned: List[shell.Assignment], shared: Optional[FrozenSet[str]] = None) -> Optional[Found]:
         words = [word for word in command.words if not word.redirect]
         if not words:
             return None
         raw = [self.text[word.start:word.end] for word in words]
         if all(re.match(r"[A-Za-z_]\w*\+?=", item) for item in raw) or raw[0] in ("export", "declare", "local", "readonly", "echo", "alias", "function", "printf"):
             return None
-        launch = launches.read(Cursor(self.text, command.words, assigned, self.shared), nested)
+        launch = launches.read(Cursor(self.text, command.words, assigned, self.shared if shared is None else shared), nested)
         if launch is None:
             return None
         if launch.program in ("", "{}") or (launch.launchers[-1:] in (["srun"], ["mpirun"]) and launches.is_utility(launch.program) and
@@ -300,7 +309,8 @@ class _Migration(Plain):
         inner: List[Found] = []
         if launch.inner:
             inside = shell.commands(self.text, *launch.inner)
-            inner = [item for item in (self.look(one, True) for one in inside) if item is not None]
+            own = shell.assignments(self.text, inside)
+            inner = [item for item in (self.look_in_text(one, own) for one in inside) if item is not None]
             text = self.text[launch.inner[0]:launch.inner[1]]
             if not inner and (not launch.launchers or "--container-image" in text or not self.trains(text)):
                 return None
@@ -317,16 +327,6 @@ class _Migration(Plain):
         count = self.count_of(launch) if not inner else max((item.many for item in inner), key=lambda one: one.most or 0)
         item = Found(launch, inner, count, self.in_background(command) or launch.launchers == ["ssh"] and inner[-1].parallel, words[0].start)
         return None if launch.launchers[:1] == ["ssh"] and not self.is_part(item) else item
-
-    def say_which_scripts_start(self) -> None:
-        for command in self.commands:
-            cursor = Cursor(self.text, command.words, self.assigned)
-            if not launches.skip_front(cursor):
-                continue
-            program = cursor.plain(1 if cursor.plain() in launches.SHELLS else 0) or ""
-            if re.search(r"\.(sh|bash)$", program):
-                self.note(cursor.word().start, f"what {program} starts is not looked into: if {program} starts the training, run dlctl "
-                          f"migrate on that file")
 
     # ---- rewriting
 

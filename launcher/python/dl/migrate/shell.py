@@ -45,6 +45,9 @@ def skip_word(text: str, at: int, end: int) -> int:
             at = _closing(text, at + 2, end, "]") + 1
         elif char == "$" and at + 1 < end and text[at + 1] == "'":
             at = _closing(text, at + 2, end, "'") + 1
+        elif char == "{" and text.startswith("{{", at):
+            close = text.find("}}", at, end)  # {{ name }} of a template that something else fills in
+            at = close + 2 if 0 < close and "\n" not in text[at:close] else at + 2
         elif char in META:
             if char == "(" and at > 0 and text[at - 1] == "=":  # NAME=( ... )
                 at = _skip_brackets(text, at, end)
@@ -260,6 +263,8 @@ def assignments(text: str, found: List[Command]) -> List[Assignment]:
     for command in found:
         words = [word for word in command.words if not word.redirect]
         raw = [text[word.start:word.end] for word in words]
+        while len(raw) > 1 and raw[0] in ("then", "else", "do", "{"):
+            words, raw = words[1:], raw[1:]
         first = 0
         if raw and raw[0] == ":":
             # : ${NAME:=value}

@@ -9,6 +9,7 @@ from .shell import Assignment, Word, inside, unquoted, words_of
 
 DEPTH = 6
 MOST_PIECES = 16  # of a value that NAME+=value puts together
+GLUED = re.compile(r'"?(?:\$\{\w+\})+\$\{?(\w+)\}?"?')  # bash -c "${PREPARE}${RUN}"
 VARIABLE = re.compile(r'"?\$\{?(\w+)(\[[@*]\])?\}?"?')
 
 
@@ -78,7 +79,8 @@ class Cursor:
         """Goes on within the value of the variable that is the next word. False if that is no variable, or its value
         has no words."""
         raw = self.raw()
-        match = VARIABLE.fullmatch(raw) if raw is not None else None
+        glued = GLUED.fullmatch(raw) if raw is not None else None
+        match = VARIABLE.fullmatch(raw) or glued if raw is not None else None
         if match is None or len(self.stack) > DEPTH:
             return False
         before = self.top.words[0].start
@@ -92,7 +94,7 @@ class Cursor:
         if not words:
             return False
         known = [holder for holder in self.seen if holder.assignment is found[first]]
-        holder = known[0] if known else Holder(words, found[first], match.group(1) in self._shared)
+        holder = known[0] if known else Holder(words, found[first], match.group(1) in self._shared or glued is not None)
         holder.at = 0
         if not known:
             holder.borders = {sum(len(part) for part in parts[:i]) for i in range(1, len(parts))}

@@ -217,6 +217,28 @@ class RanksOfMpi(support.Case):
                 self.assertEqual(with_files(f"{launch} python train.py\n", train_py=other).framework, "pytorch")
 
 
+class NamesOfMpi(support.Case):
+    def test_a_script_that_mpirun_starts_finds_its_rank_by_the_names_of_mpi(self):
+        launcher = "node=$PMI_RANK\nL='torchrun '\nL+='--nnodes=2 --node_rank=$node '\neval \"$L t.py\"\n"
+        head = "#!/bin/bash\n#SBATCH -N 2 -n 2\n"
+        result = with_files("mpiexec.hydra -np 2 -ppn 1 ./run_sh a\n".replace("run_sh", "run.sh"), head, run_sh=launcher)
+        self.assertEqual((result.learners, result.framework), ("2", "pytorch"))
+        self.assertEqual(body_of(result), "dlrun -- bash -c 'export PMI_RANK=$RANK; exec \"$@\"' learner ./run.sh a\n")
+        self.assertIn("run.sh starts torchrun itself, once on each node as before", str(result.notes))
+        for program, names in (("import torch\nr = os.environ['OMPI_COMM_WORLD_RANK']\n", "OMPI_COMM_WORLD_RANK=$RANK"), ("import torch\n", ""),
+                               ("import torch\nr, l = env('PMI_SIZE'), env('MPI_LOCALRANKID')\n", "PMI_SIZE=$WORLD_SIZE MPI_LOCALRANKID=$LOCAL_RANK")):
+            body = body_of(with_files("mpirun -n 2 python train.py\n", train_py=program))
+            self.assertEqual(body, "dlrun -- " + (f"bash -c 'export {names}; exec \"$@\"' learner " if names else "") + "python train.py\n")
+
+
+class Asked(support.Case):
+    def test_gpus_that_only_sbatch_is_told_of_stay_so(self):
+        head = "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --cpus-per-gpu=8\n"
+        result = of("accelerate launch --num_processes 8 t.py\n", head)
+        self.assertEqual((result.script, result.learners), (head + "dlrun --framework pytorch --learners 8 -- python3 t.py\n", "8"))
+        self.assertIn("for no GPUs, which sbatch is told elsewhere", str(result.notes))
+
+
 class Images(support.Case):
     """srun --container-image of pyxis, with an image of a registry."""
     # In the place of apptainer and dlrun: what is pulled, and what learners would be told.
@@ -243,6 +265,17 @@ class Images(support.Case):
             self.assertEqual((result.learners, result.gpus), ("2", 1))
             self.assertIn("is run by Apptainer", str(result.notes))
             self.assertIn("pyxis and enroot, but no Apptainer, keep the script", str(result.notes))
+
+    def test_a_variable_that_the_script_does_not_set_may_hold_a_file(self):
+        result = of('srun -n 2 --container-image="$IMAGE" python torch.py\n', NODE)
+        self.assertEqual((result.learners, result.gpus), ("2", 1))
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "there.sqsh")
+            with open(file, "w"):
+                pass
+            for image, said in ((file, ["there.sqsh binds ", "python torch.py in /"]), ("docker://a/b:1", ["pull docker://a/b:1", "a_b_1.sif binds ", "python torch.py in /"])):
+                done = subprocess.run(["bash", "-c", self.STANDINS + body_of(result)], capture_output=True, text=True, cwd="/", env={"PATH": os.environ["PATH"], "HOME": folder, "IMAGE": image})
+                self.assertEqual((done.stdout.splitlines(), done.stderr), (said, ""), result.script)
 
     def test_a_pull_that_is_interrupted_is_begun_again(self):
         result = of("srun -n 2 --container-image=a/b:1 python torch.py\n", NODE)

@@ -63,7 +63,7 @@ class Alone(Hosts):
             launch.env, launch.launchers, launch.told = launch.env[:given], around, launch.told[:-1]
             launch.program, launch.python, launch.local_rank, launch.stack = "", "", False, [top]
             top.at = next((i for i, word in enumerate(top.words) if word.start >= max(first, launch.first)), 0)
-        launch.settings, outer.stays = "", True
+        launch.settings, outer.stays, self.restarts = "", True, None
         self.others[item.at] = []
         lines = {bisect.bisect_left(self.ends_of_lines, at) + 1 for at in (top.words[0].start, *[word.start for holder in launch.cursor.seen for word in holder.words])}
         self.notes = [note for note in self.notes if note.line not in lines or "--config_file" not in note.text]

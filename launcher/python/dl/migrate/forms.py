@@ -22,6 +22,10 @@ OWN_GPU = ("bash -c 'export CUDA_VISIBLE_DEVICES=$(cut -d, -f$((LOCAL_RANK + 1))
 INTO_CLEAN = ("bash -c 'for v in ${!DL_*} ${!TORCHELASTIC_*} RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT; do "
               "[ \"${!v}\" ] && export \"APPTAINERENV_$v=${!v}\" \"SINGULARITYENV_$v=${!v}\"; done; exec \"$@\"' learner ")
 INTO_ENROOT = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID".split()
+# Variables by which MPI's launchers tell a process its place, and what each is of a learner.
+OF_MPI = {name + behind: ours for names in (("OMPI_COMM_WORLD_", "RANK SIZE LOCAL_RANK LOCAL_SIZE"), ("MV2_COMM_WORLD_", "RANK SIZE LOCAL_RANK LOCAL_SIZE"), ("PMI_", "RANK SIZE LOCAL_RANK LOCAL_SIZE"))
+          for name, parts in [names] for behind in parts.split() for ours in [behind.replace("SIZE", "WORLD_SIZE")]}
+OF_MPI.update({"MPI_LOCALRANKID": "LOCAL_RANK", "MPI_LOCALNRANKS": "LOCAL_WORLD_SIZE", "PMIX_RANK": "RANK"})
 # What deepy.py of GPT-NeoX hands to DeepSpeed's launcher, from the program on, each learner runs itself.
 DEEPY = ("-c 'import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv.pop(1)) or \".\"); from megatron.neox_arguments import NeoXArgs; "
          "w = NeoXArgs.consume_deepy_args().get_deepspeed_main_args(); sys.argv = w[next(i for i, a in enumerate(w) if a.endswith(\".py\")):]; "
@@ -133,7 +137,9 @@ class Forms(Lightning):
         before = self.text[self.text.rfind("\n", 0, at) + 1:at]
         if self.text[at:first.end] in shell.RESERVED - {"if", "time", "!"} or re.search(r"(&&|\|)\s*$", self.text[:at]):
             return False
-        known = image is not None and images.is_of_registry(shell.unquoted(self.image_value(launch))) and not before.strip() and \
+        value = shell.unquoted(self.image_value(launch))
+        told = re.fullmatch(r"\$\{?[A-Za-z_]\w*\}?", value) is not None  # from outside of the script: only where it runs, it is known whether that is a file
+        known = image is not None and (images.is_of_registry(value) or told) and not before.strip() and \
             not self.text[:at].rstrip(" \t").endswith("\\\n")
         return known and image is not None and "\\" not in image.raw and ("$" not in image.raw or re.match(r"#![^\n]*\bbash\b", self.text) is not None)
 
@@ -147,7 +153,7 @@ class Forms(Lightning):
         at = item.launch.cursor.top.words[0].start
         line = self.text.rfind("\n", 0, at) + 1
         self.edits[(line, line)] = images.pulled(image.raw, self.text[line:at])
-        self.note(at, f"the container {image.raw} is pulled once, into a file that all nodes must see, and is run by Apptainer; it cannot be written into. "
+        self.note(at, f"the container {image.raw}{', if that is no file,' if '$' in image.raw else ''} is pulled once, into a file that all nodes must see, and is run by Apptainer; it cannot be written into. "
                   "Where the nodes have pyxis and enroot, but no Apptainer, keep the script as it was")
         return '--image "$dl_image" '
 
@@ -327,6 +333,17 @@ class Forms(Lightning):
         self.alone.add(item.at)
         self.note(item.at, "each task saw one GPU alone (--gpus-per-task=1), and so does each learner; if the program takes cuda:$LOCAL_RANK, leave this bash -c out")
         return OWN_GPU
+
+    def names_of_mpi(self, item: Found) -> str:
+        """Words that give a learner the variables of mpirun that its program or script reads, where its framework is none of MPI's."""
+        if item.launch.launchers[:1] != ["mpirun"] or item.inner or self.framework in ("mpi", "horovod"):
+            return ""
+        words = [item.launch.cursor.held(shell.unquoted(self.text[word.start:word.end])) for word in item.launch.stack[-1].words[item.launch.stack[-1].at:]]
+        program = next((word for word in words if word.endswith(".py")), "")
+        texts = [self.script_content(item) or "", self.content_of(program) or "" if program else ""]
+        texts += self.beside(program, texts[1]) if texts[1] else []
+        read = [name for name in OF_MPI if any(re.search(r"\b" + name + r"\b", text) for text in texts)]
+        return "bash -c 'export " + " ".join(f"{name}=${OF_MPI[name]}" for name in read) + "; exec \"$@\"' learner " if read else ""
 
     def tasks_of_a_node(self) -> Optional[int]:
         return self.asked.known()["SLURM_NTASKS_PER_NODE"] if self.asked.nodes else None

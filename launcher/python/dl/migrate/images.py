@@ -21,16 +21,16 @@ def is_of_registry(value: str) -> bool:
 
 
 def pulled(raw: str, indent: str) -> str:
-    """Lines that pull the image once, and set dl_image to its file. `raw`: a word of the script. A pull that is interrupted leaves no
-    file of that name."""
+    """Lines that pull the image once, and set dl_image to its file. `raw`: a word of the script; what a variable holds may be a file
+    already. A pull that is interrupted leaves no file of that name."""
     name = unquoted(raw)
     if "$" not in name:
         url = "docker://" + name.replace("docker://", "").replace("#", "/")
         lines: List[str] = [f"dl_image={FOLDER}/{re.sub('[^A-Za-z0-9.-]', '_', url[9:])}.sif"]
     else:
         url = '"docker://$dl_url"'
-        lines = [f"dl_url={raw}; dl_url=${{dl_url#docker://}}; dl_url=${{dl_url/\\#//}}",
-                 f"dl_image={FOLDER}/${{dl_url//[^A-Za-z0-9.-]/_}}.sif"]
+        lines = [f"dl_url={raw}; dl_file=$dl_url; dl_url=${{dl_url#docker://}}; dl_url=${{dl_url/\\#//}}",
+                 f'dl_image={FOLDER}/${{dl_url//[^A-Za-z0-9.-]/_}}.sif; [ ! -e "$dl_file" ] || dl_image=$dl_file']
     lines.append(f'[ -e "$dl_image" ] || {{ mkdir -p "${{dl_image%/*}}" && apptainer pull --force "$dl_image.${{SLURM_JOB_ID-$$}}" {url} && '
                  'mv "$dl_image.${SLURM_JOB_ID-$$}" "$dl_image"; }')
     return "".join(f"{indent}{line}\n" for line in lines)

@@ -104,6 +104,11 @@ class Job(Nodes):
         return gpus is not None and most is not None and 0 < gpus < most == learners.least and self.asked.tasks == most and \
             all(item.launch.launchers in (["srun"], ["mpirun"]) and not item.inner for item in found)
 
+    def gpus_are_told_to_sbatch(self, found: List[Found]) -> bool:
+        """Whether the lines ask for something for each GPU, but nothing in the script for GPUs."""
+        told = {what for item in found for what in (item.launch.told[0] if item.launch.told else {})}
+        return self.asked.gpus is None and bool({"cpus-per-gpu", "mem-per-gpu", "gpu-bind", "gpu-freq"} & set(self.asked.given)) and not {"gpus", "gpus_each", "gpus_per_node", "gres"} & told
+
     def is_of_one_node(self, found: List[Found], count: int) -> bool:
         """Whether launchers that the batch script itself starts, on its own node, have no more processes than a node of the job has GPUs."""
         each = self.asked.gpus_per_node or 0

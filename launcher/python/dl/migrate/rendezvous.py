@@ -21,6 +21,8 @@ MOST_OF_A_FILE = 256 << 10  # also of all scripts that a batch script calls, tog
 OWN_FOLDER = re.compile(r"^(\\?\$\{?(SLURM_SUBMIT_DIR|PWD)\}?|\\?\$\((dirname \W*\$\{?(0|BASH_SOURCE\S*)\}?\W*|pwd)\))/")
 # Jean Zay's module idr_torch sets the address when it is imported.
 OWN_MEETING = re.compile(r"^[ \t]*(?:import|from)[ \t]+idr_torch\b|environ\[['\"]MASTER_(ADDR|PORT)['\"]\]\s*=[^=]|(init_method|dist_url)\b[^\n]*['\"]tcp://|init_process_group\([^)]*tcp://", re.M)
+# A launcher at the beginning of a value, to which a script may add words before it runs it: LAUNCHER="torchrun "
+PUT_TOGETHER = re.compile(r"^[ \t]*(?:export[ \t]+)?\w+=[\"'(][ \t]*(?:python[\d.]*[ \t]+(?:-u[ \t]+)?-m[ \t]+)?(torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|deepspeed)\b", re.M)
 SCRIPTS = [name for name, launcher in LAUNCHERS.items() if launcher.script]
 
 
@@ -252,7 +254,8 @@ class Meeting(Counts):
         inside = shell.commands(content, 0, len(content))
         assigned = shell.assignments(content, inside)
         read = [launches.read(Cursor(content, command.words, assigned)) for command in inside]
-        return [launch.launchers[-1] for launch in read if launch is not None and launch.launchers and launch.launchers[-1] in SCRIPTS]
+        names = [launch.launchers[-1] for launch in read if launch is not None and launch.launchers and launch.launchers[-1] in SCRIPTS]
+        return names or PUT_TOGETHER.findall(content)[:1]
 
     def meets_by_itself(self, found: List[Found]) -> bool:
         """Whether a script that is not rewritten, or a program that finds no rank, may need the address that is set here."""

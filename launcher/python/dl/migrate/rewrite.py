@@ -181,10 +181,10 @@ class _Migration(Plain):
         # What the batch script itself starts, without srun, has the CPUs of all tasks: -n 16 means 16 CPUs.
         self.tasks_are_cpus = (self.asked.nodes or 1) == 1 and not any(item.launch.launchers[:1] in (["srun"], ["mpirun"], ["ssh"], ["pdsh"], ["horovodrun"]) or
                                                                       item.inner and item.launch.launchers[:1] == ["srun"] for item in found)
-        if learners.most is None or self.tasks_share_gpus(found, learners):
+        if learners.most is None or self.tasks_share_gpus(found, learners) or self.gpus_are_told_to_sbatch(found):
             return self.told_by_the_job(found, learners)
         gpus = self.each = self.gpus_of(found, learners)
-        framework = self.framework_of(found, learners)
+        framework = self.framework = self.framework_of(found, learners)
         for item in found:
             self.rewrite(item, learners)
         self.keep_tasks_of_srun(found, learners)
@@ -221,6 +221,9 @@ class _Migration(Plain):
             self.rewrite(item, open_number)
         self.drop_rendezvous(found)
         self.say_which_launchers_stay()
+        if learners.most is not None and self.asked.gpus is None:
+            self.note(0, f"the lines ask for something for each GPU, but for no GPUs, which sbatch is told elsewhere: what they say stays, and dlrun starts {_text_of(learners)} learners")
+            return Result(shell.applied(self.text, self.edits), len(found), _text_of(learners), None, self.framework, sorted(set(self.notes)))
         if learners.most is not None:
             self.note(0, f"{learners.most} processes share {self.asked.gpus} GPU{'' if self.asked.gpus == 1 else 's'} here, and so do the learners: what sbatch is told stays, as --dl-gpus gives each "
                       "learner GPUs of its own")
@@ -428,7 +431,7 @@ class _Migration(Plain):
         words += self.image_words(item)
         words += "-- "
         kept = self.kept_for_script(item)
-        own = self.in_folder_of_image(item) + item.launch.of_node + self.into_clean_container(item) + self.own_gpu(item) + self.own_tasks(item) + self.visible_gpus(item)
+        own = self.in_folder_of_image(item) + item.launch.of_node + self.names_of_mpi(item) + self.into_clean_container(item) + self.own_gpu(item) + self.own_tasks(item) + self.visible_gpus(item)
         settings = next((one.launch.settings for one in [item] + item.inner if one.launch.settings), "")
         if settings:
             kept.append("$(dlctl migrate --variables-of " + (settings if settings[0] in "\"'" else f'"{settings}"') + ")")

@@ -192,8 +192,8 @@ void Agent::handle_signals() {
   }
 }
 
-// Slurm gave the signal to the task alone, which is this agent; without dlrun the learner would have been the task. One
-// without a handler would be ended by it, before it can save. One that uses the checkpoint library saves when dlrun
+// Slurm gave the signal to the task alone, which is this agent, or the batch script gave it to dlrun; without dlrun the
+// learner would have been the task, or the script's child. One without a handler would be ended by it, before it can save. One that uses the checkpoint library saves when dlrun
 // says so, and its handler may be the library's, or put the job back before the save.
 void Agent::pass_on(int signal) {
   if (learner_ <= 0) return;
@@ -386,6 +386,7 @@ void Agent::handle(const protocol::ControlMessage& message) {
     if (withdraw->request == request_ && !progress_.path().empty()) progress_.withdraw();
     request_open_ = false;
   } else if (const auto* signal = std::get_if<protocol::Signal>(&message)) {
+    if (signal->handed_on) return pass_on(signal->signal);
     asked_ = asked_ || signal->signal == SIGTERM || signal->signal == SIGINT || signal->signal == SIGKILL;
     if (learner_ > 0 && signal->signal > 0 && signal->signal < NSIG) ::kill(-learner_, signal->signal);
   } else if (std::holds_alternative<protocol::Again>(message)) {

@@ -303,7 +303,9 @@ std::optional<OwnSignal> own_signal_of_job(pid_t script) {
 }
 
 int passed_signal(const std::optional<OwnSignal>& own) {
-  if (!own || own->to_script || (own->number != SIGUSR1 && own->number != SIGUSR2)) return 0;
+  constexpr int kPassed[] = {SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGTERM};
+  if (!own || own->to_script || std::find(std::begin(kPassed), std::end(kPassed), own->number) == std::end(kPassed))
+    return 0;
   return slurm_cli::signals_reach_all() ? 0 : own->number;
 }
 

@@ -98,7 +98,7 @@ void members(Withdraw& m, JsonMembers& each) {
   each("request", m.request);
 }
 void members(Signal& m, JsonMembers& each) {
-  each("signal", m.signal);
+  each("signal", m.signal)("handed_on", m.handed_on);
 }
 void members(Kill& m, JsonMembers& each) {
   each("grace_ms", m.grace_ms);

@@ -147,7 +147,7 @@ struct Start {
   int64_t gpu_look_ms = 0;           // how often to look at how much its GPUs are used; 0: never
   // How often to send Use; it is sent once more at the learner's end, and then the rest of GpuUse, too; 0: never.
   int64_t use_ms = 0;
-  int passed_signal = 0;    // SIGUSR1 or SIGUSR2: a learner that has a handler for it gets it, too; else 0
+  int passed_signal = 0;    // the user's own signal: a learner that has a handler for it gets it, too; else 0
   int64_t hang_ms = 0;      // no progress for so long is a failure; 0: never
   bool serves = false;      // LaunchPlan::serves(): the learner ignores SIGTERM from its start
   std::string bind;         // bind/bind_mode.h; empty: the learner is not bound
@@ -171,6 +171,8 @@ struct Withdraw {  // the request is cancelled
 };
 struct Signal {  // send this signal to the learner's process group
   int signal = 0;
+  // Only to the process that the agent has started, if it has a handler and does not use the checkpoint library.
+  bool handed_on = false;
 };
 struct Kill {  // SIGTERM to the learner's process group, SIGKILL to all that is left after grace_ms (0: at once)
   int grace_ms = 0;

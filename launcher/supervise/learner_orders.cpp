@@ -19,7 +19,7 @@ void LearnerOrders::perform(const SendWithdraw& withdraw) {
 }
 
 void LearnerOrders::perform(const SignalLearners& signal) {
-  agents_->tell_all(encode(Signal{signal.signal}), attempt_.learners());
+  agents_->tell_all(encode(Signal{signal.signal, signal.handed_on}), attempt_.learners());
 }
 
 void LearnerOrders::perform(const KillLearners& kill) {

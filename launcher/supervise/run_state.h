@@ -151,6 +151,7 @@ struct SendWithdraw {  // takes the request back
 };
 struct SignalLearners {
   int signal = 0;
+  bool handed_on = false;  // protocol::Signal
 };
 struct KillLearners {
   int grace_ms = 0;

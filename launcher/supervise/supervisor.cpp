@@ -156,9 +156,7 @@ void Supervisor::watch_signals() {
           if (signal == SIGCHLD) {
             self->agents_->reap(awake_ms());
           } else {
-            self->journal_->signalled();
-            // The user's own --signal=B:USR1 goes to dlrun if the script has become dlrun (exec).
-            self->handle(Signalled{signal == SIGUSR1 ? SIGUSR2 : signal});
+            self->on_signal(signal);
           }
         },
         number);

@@ -146,6 +146,7 @@ class Supervisor {
   }
 
   // supervisor_stop.cpp
+  void on_signal(int signal);
   void on_notice(int signal);
   void perform(const StopAnswer& answer);
   void perform(const AskSlurm& ask);

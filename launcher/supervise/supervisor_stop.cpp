@@ -10,6 +10,16 @@ namespace dl::supervise {
 
 using namespace protocol;
 
+// The user's own --signal=B:USR1 goes to dlrun if the script has become dlrun (exec), or hands it on
+// (trap 'kill -USR1 $pid' USR1). It is meant for the learners, and is no request to stop.
+void Supervisor::on_signal(int signal) {
+  journal_->signalled();
+  const bool own = options_.own_signal && options_.own_signal->to_script && options_.own_signal->number == signal;
+  if (attempts_ > 0 && (own || signal == SIGUSR1)) orders_->perform(SignalLearners{signal, true});
+  const bool stops = !own || signal == SIGTERM;
+  handle(Signalled{signal == SIGUSR1 || !stops ? SIGUSR2 : signal});
+}
+
 // An agent has received this signal.
 void Supervisor::on_notice(int signal) {
   journal_->signalled();

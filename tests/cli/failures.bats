@@ -89,6 +89,16 @@ END
   [ ! -e job/logs/attempt-3 ]
 }
 
+@test "SIGUSR1 that a script hands on goes to learners with a handler, which go on, and ends none without one" {
+  "$dlrun" -n 2 --job-dir job -- sh -c '[ $RANK = 1 ] || trap "touch told" USR1; echo ready; until [ -e told ]; do sleep 0.1; done; echo went on' >out 2>&1 3>&- &
+  pid=$!
+  wait_grep ready job/logs/attempt-1/learner-0.log
+  wait_grep ready job/logs/attempt-1/learner-1.log
+  kill -USR1 "$pid"
+  wait "$pid"
+  [ "$(grep -c '\] went on$' out)" -eq 2 ]
+}
+
 @test "the class of a failure is told once, also where somebody has to act" {
   run "$dlrun" --job-dir full -- sh -c 'echo "No space left on device" >&2; exit 4'
   [ "$status" -eq 4 ]

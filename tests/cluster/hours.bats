@@ -100,6 +100,17 @@ out() { cat "slurm-$1.out"; }
   assert_contains "$(out "$saves")" 'done: 150 counted, none lost'
   for job in "$sleeps" "$saves"; do run ! grep -E 'SIGUSR1|signal 10' "slurm-$job.out"; done
 }
+# bats test_tags=versions
+@test "--signal=B: that the script hands on reaches a learner's own handler, which ends as it likes" {
+  for signal in USR1 HUP; do
+    script "hands-$signal.sh" "trap 'kill -$signal \$pid' $signal" "dlrun -- bash -c 'trap \"echo got it; exit 0\" $signal; echo ready; while :; do sleep 0.1; done' &" 'pid=$!' 'wait $pid; wait $pid'
+    job=$(submit --nodes=2 --dl-learners=2 --signal=B:$signal@1 "hands-$signal.sh")
+    wait_for 40 "both learners of job $job are ready" ready_twice "$job"
+    on_login scancel --batch --signal=$signal "$job"
+    wait_state "$job" COMPLETED 40
+    [ "$(out "$job" | grep -c 'got it')" = 2 ]
+  done
+}
 ready_twice() { [ "$(out "$1" | grep -c '\] ready$')" = 2 ]; }
 
 @test "sbatch --chdir: the job directory and relative checkpoints are both there, and dlctl finds them" {

@@ -38,7 +38,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
       Request{1, 2},
       Decide{1, 2, 3},
       Withdraw{4},
-      Signal{15},
+      Signal{15, true},
       Kill{500},
       Ping{9},
       Pause{"because"},

@@ -67,6 +67,8 @@ TEST_F(LearnerOrdersTest, AllElseGoesToAllThatHaveNotEnded) {
   EXPECT_EQ(told(Withdraw{7}), "0 2");
   orders_.perform(SignalLearners{SIGTERM});
   EXPECT_EQ(told(Signal{SIGTERM}), "0 2");
+  orders_.perform(SignalLearners{SIGUSR1, true});
+  EXPECT_EQ(told(Signal{SIGUSR1, true}), "0 2");
   orders_.perform(KillLearners{500});
   EXPECT_EQ(told(Kill{500}), "0 2");
 }

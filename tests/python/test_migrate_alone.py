@@ -25,6 +25,12 @@ class OneProcess(support.Case):
         for call in ("srun ./go.sh", "bash go.sh"):
             self.assertEqual(body_of(with_files(call + "\n", ONE, go_sh="export A=1\npython train.py\n")), "dlrun --alone -- " + call.replace("srun ", "") + "\n")
 
+    def test_one_of_accelerate_is_none_with_deepspeed_or_fsdp(self):
+        for option, env in (("--multi_gpu", ""), ("--use_deepspeed", "ACCELERATE_USE_DEEPSPEED=true "), ("--use_fsdp", "ACCELERATE_USE_FSDP=true ")):
+            self.assertEqual(body_of(of(f"accelerate launch {option} --num_processes 1 train.py\n", ONE)), env + "dlrun -- python3 train.py\n")
+        self.assertIn("\ndlrun -- env $(dlctl", of("accelerate launch --config_file there/zero3.yaml --num_processes 1 train.py\n", ONE).script)
+        self.assertIn("\ndlrun --alone -- env $(dlctl", of("accelerate launch --config_file there/one.yaml --num_processes 1 train.py\n", ONE).script)
+
     def test_one_of_accelerate_is_and_of_other_launchers_is_none(self):
         self.assertEqual(body_of(of("accelerate launch --num_processes 1 train.py\n", ONE)), "dlrun --alone -- python3 train.py\n")
         for launch in ("torchrun --nproc_per_node=1 train.py", "deepspeed --num_gpus=1 --no_local_rank train.py", "srun -n 2 python train.py", "mpirun -np 1 python train.py",

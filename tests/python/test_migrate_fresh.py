@@ -212,6 +212,8 @@ class RanksOfMpi(support.Case):
             for files in ({"train_py": self.SETUP}, {"train_py": "import torch\nfrom ours import ranks\n", "ours__ranks_py": self.SETUP}):
                 result = with_files(f"{launch} python train.py\n", **files)
                 self.assertEqual(result.framework, "mpi", files)
+            for_itself = "import torch\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Allreduce(a, b)\n"
+            self.assertEqual(with_files(f"{launch} python train.py\n", train_py="import torch\nimport ours\n", ours_py=for_itself).framework, "mpi" if launch[0] == "m" else "pytorch")
             # Some programs use MPI for other things, or only if it is there.
             for other in ("import torch\nfrom mpi4py import MPI\nprint(MPI.Get_library_version())\n", "import torch\ntry:\n    from mpi4py import MPI\nexcept ImportError:\n    MPI = None\n"):
                 self.assertEqual(with_files(f"{launch} python train.py\n", train_py=other).framework, "pytorch")

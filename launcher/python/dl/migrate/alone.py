@@ -16,6 +16,9 @@ PROGRAMS = re.compile(r"^[^#\n]*?\bpython[\d.]*[ \t]+(?:-[a-zA-Z]+[ \t]+)*?(-m[ 
 # What a program is told that may be Lightning's.
 TOLD_TO_LIGHTNING = re.compile(r"--(?:trainer\.)?(?:strategy|devices|num_nodes|accelerator)\b|\+?trainer[./]")
 
+# What has accelerate start one process as it starts several.
+SPREAD = {"ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_FSDP", "ACCELERATE_USE_MEGATRON_LM"}
+
 
 class Alone(Hosts):
     others: Dict[int, List[Found]]  # of each launch, its offset's: the same command with the values of other branches
@@ -23,9 +26,17 @@ class Alone(Hosts):
 
     def is_alone_in_job(self, item: Found) -> bool:
         """Whether it is one process that gets no rank from what starts it. THE rule: dlrun starts each such process with --alone. A program may use
-        all GPUs, or start processes, only where it finds no rank, or wrap its model where it finds one. `accelerate launch` gives one process none."""
+        all GPUs, or start processes, only where it finds no rank, or wrap its model where it finds one. `accelerate launch` gives one process none,
+        but for DeepSpeed and FSDP."""
         every = [name for one in [item] + item.inner for name in one.launch.launchers]
-        return item.many == Count(1, 1) and all(name in ("srun", "accelerate") for name in every) and not self.launchers_in_script(item)
+        return item.many == Count(1, 1) and all(name in ("srun", "accelerate") for name in every) and not self.launchers_in_script(item) and not self.is_first_of_one(item)
+
+    @staticmethod
+    def is_first_of_one(item: Found) -> bool:
+        """Whether accelerate gives its one process a rank."""
+        launches = [one.launch for one in [item] + item.inner if one.launch.launchers[-1:] == ["accelerate"]]
+        return item.many == Count(1, 1) and any("spread" in launch.told[-1] or any(name in SPREAD and value == "true" for name, value in launch.env) or
+                                                re.search(r"zero|deepspeed|fsdp|(?<![a-z])ds(?![a-z])", launch.settings, re.I) for launch in launches)
 
     def own_tasks(self, item: Found) -> str:
         """Words that hide the number of tasks from Lightning with several devices. Slurm sets it only in a job that asks for tasks, and where
@@ -105,7 +116,7 @@ class Alone(Hosts):
         asks = next((self.gpus_told(told[what], what == "gres") for what in ("gpus_each", "gpus", "gpus_per_node", "gres") if what in told), seen) or seen
         if item.launch.stays:
             return f"--gpus {seen} " if self.gpus_of_learner(item) < seen else ""
-        if self.is_alone_in_job(item) and item.launch.launchers and not item.parallel and self.gpus_of_learner(item) < min(asks, seen):
+        if (self.is_alone_in_job(item) or self.is_first_of_one(item)) and item.launch.launchers and not item.parallel and self.gpus_of_learner(item) < min(asks, seen):
             return f"--gpus {min(asks, seen)} "
         # One without a launcher uses all by itself only with DataParallel.
         if item.launch.launchers or self.asked.nodes not in (None, 1) or (self.asked.gpus or 1) < 2:

@@ -57,7 +57,8 @@ class Frameworks(Meeting):
         programs += re.findall(r"\$\{\w+:?-([^{}$`]+\.py)\}", self.text)
         programs += [name.replace(".", "/") + ".py" for name in re.findall(r"\s-m\s+([A-Za-z_][\w.]*)", self.text)]
         programs = list(dict.fromkeys(programs))[:MOST_PROGRAMS]
-        if any(self.takes_ranks_of_mpi(name) for name in programs):
+        of_mpi = any(launch.launchers[:1] == ["mpirun"] for launch in every)
+        if any(self.takes_ranks_of_mpi(name, of_mpi) for name in programs):
             return "mpi"
         for name in [framework for name in programs for framework in [self.framework_in(name)] if framework] or [in_words(self.text)] + \
                 [in_words(self.script_content(item) or "") for item in found]:

@@ -34,8 +34,8 @@ TORCH = _options(
 ACCELERATE = _options(
     "main-process-ip main-process-port deepspeed-multinode-launcher deepspeed-hostfile deepspeed-exclusion-filter "
     "deepspeed-inclusion-filter rdzv-backend rdzv-conf monitor-interval role log-dir tee main-training-function tpu-name dynamo-mode local-ranks-filter",
-    "multi-gpu same-network debug quiet q enable-cpu-affinity tpu use-xpu ipex mps downcast-bf16",
-    num_machines="nodes", machine_rank="node_rank", num_processes="total", config_file="config", gpu_ids="gpu_list", max_restarts="restarts", module="flag:module",
+    "same-network debug quiet q enable-cpu-affinity tpu use-xpu ipex mps downcast-bf16",
+    multi_gpu="flag:spread", num_machines="nodes", machine_rank="node_rank", num_processes="total", config_file="config", gpu_ids="gpu_list", max_restarts="restarts", module="flag:module",
     m="flag:module", no_python="flag:program", mixed_precision="env:ACCELERATE_MIXED_PRECISION", cpu="flag:env:ACCELERATE_USE_CPU",
     num_cpu_threads_per_process="env:OMP_NUM_THREADS", dynamo_backend="env:ACCELERATE_DYNAMO_BACKEND",
     gradient_accumulation_steps="env:ACCELERATE_GRADIENT_ACCUMULATION_STEPS", gradient_clipping="env:ACCELERATE_GRADIENT_CLIPPING",

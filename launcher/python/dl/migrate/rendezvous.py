@@ -296,10 +296,11 @@ class Meeting(Counts):
             break
         return found
 
-    def takes_ranks_of_mpi(self, program: str) -> bool:
-        """Whether a program, or a module that it imports, asks MPI for its rank and hands it to torch.distributed."""
+    def takes_ranks_of_mpi(self, program: str, of_mpi: bool = False) -> bool:
+        """Whether a program, or a module that it imports, asks MPI for its rank and hands it to torch.distributed. `of_mpi`: mpirun starts
+        it, so whatever it does with the rank, it needs that of MPI."""
         content = self.content_of(program) or ""
-        return any(re.search(r"^(from|import) mpi4py\b", text, re.M) and "COMM_WORLD" in text and re.search(r"init_process_group|environ\[['\"](RANK|WORLD_SIZE)", text)
+        return any(re.search(r"^(from|import) mpi4py\b", text, re.M) and "COMM_WORLD" in text and (of_mpi or re.search(r"init_process_group|environ\[['\"](RANK|WORLD_SIZE)", text))
                    for text in [content] + self.beside(program, content))
 
     def is_exported(self, name: str) -> bool:

@@ -30,6 +30,7 @@ std::string format_comment(const JobComment& comment) {
   text += fmt::format("dl:{} attempt={}", state_name(comment.state), comment.attempt);
   if (comment.step >= 0) text += fmt::format(" step={}", comment.step);
   if (comment.idle.gpus > 0) text += fmt::format(" idle={}@{}", comment.idle.gpus, comment.idle.since_s);
+  if (comment.pace.step >= 0) text += " pace=" + format_pace_hint(comment.pace);
   if (!comment.scale.empty()) text += " scale=" + comment.scale;
   if (!comment.dir.empty()) text += " dir=" + comment.dir;
   if (!comment.reason.empty()) text += " reason=" + comment.reason;
@@ -61,6 +62,7 @@ std::optional<JobComment> parse_comment(const std::string& text) {
       if (auto n = parse_int(word.substr(8), 0, 1000000000)) comment.attempt = static_cast<int>(*n);
     if (word.rfind("step=", 0) == 0)
       if (auto n = parse_int(word.substr(5), 0, INT64_MAX)) comment.step = *n;
+    if (word.rfind("pace=", 0) == 0) comment.pace = parse_pace_hint(std::string_view(word).substr(5));
     if (word.rfind("scale=", 0) == 0) comment.scale = word.substr(6);
     if (word.rfind("idle=", 0) == 0) comment.idle = parse_idle_hint(std::string_view(word).substr(5));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's Slurm comment, in which `squeue -o %k`, and after the job `sacct -o Comment`, show its state:
-//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE scale=... dir=/path/dl-12 reason=free text to the end
-// step=, idle=, scale= (common/scaling/scale_hint.h) and reason= are left out when unknown. A text of the user's own
-// is kept in front. Pure.
+//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE pace=... scale=... dir=/path/dl-12 reason=text to the end
+// step=, idle=, pace= (common/contract/pace_hint.h), scale= (common/scaling/scale_hint.h) and reason= are left out when
+// unknown. A text of the user's own is kept in front. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/contract/idle_hint.h"
+#include "common/contract/pace_hint.h"
 #include "launcher/record/job_state.h"
 
 namespace dl::record {
@@ -20,6 +21,7 @@ struct JobComment {
   int attempt = 0;
   int64_t step = -1;  // newest train step known to be saved; -1 = unknown
   IdleHint idle;      // GPUs not used for longer than [idle] in dl.toml allows
+  PaceHint pace;      // how far it has trained, for dlpolicyd's metrics
   std::string scale;  // format_scale_hint(), of an elastic job
   std::string dir;    // job directory, absolute
   std::string reason;

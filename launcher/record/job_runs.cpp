@@ -72,7 +72,8 @@ std::vector<RunState> other_runs(const std::string& first, const std::string& ow
 void tell_of_all(const std::vector<RunState>& others, int own, const std::string& first, JobComment* comment) {
   if (others.empty()) return;
   comment->dir = first;
-  comment->idle = {};  // it belongs to a single run
+  comment->idle = {};  // it belongs to a single run, and so does the pace
+  comment->pace = {};
   comment->step = -1;
   std::string counts;
   JobState worst = comment->state;

@@ -238,6 +238,19 @@ int64_t Attempt::newest_saved_step() const {
   return newest;
 }
 
+PaceHint Attempt::pace(int64_t now_unix_s) const {
+  PaceHint pace;
+  for (const Learner& learner : learners_) pace.step = std::max(pace.step, learner.step);
+  for (const Learner& learner : learners_) {
+    const auto step_ms = learner.times.steady_ms();
+    if (!step_ms || *step_ms <= 0) continue;
+    pace.steps_per_s = 1000 / *step_ms;
+    break;
+  }
+  pace.at_s = now_unix_s;
+  return pace;
+}
+
 bool Attempt::any_attached() const {
   return std::any_of(learners_.begin(), learners_.end(), [](const Learner& learner) { return learner.ever_attached; });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/contract/checkpoint_interval.h"
+#include "common/contract/pace_hint.h"
 #include "common/contract/progress_page.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/protocol/control_protocol.h"
@@ -124,6 +125,10 @@ class Attempt {
   SaveTimes save_times() const;  // of the slowest learner
   SaveCosts save_costs() const;
   int64_t newest_saved_step() const;
+
+  // How far and how fast it trains, without what saves have cost: the newest train step of all learners, and the speed
+  // of the first one that knows its own, since all go at one pace if train steps end in a collective.
+  PaceHint pace(int64_t now_unix_s) const;
 
   // ---- what learners are told of the attempt
   const plan::RunFacts& facts() const { return facts_; }

@@ -48,6 +48,7 @@ void Journal::begin_attempt(int attempt, int restart) {
   attempt_ = attempt;
   restart_ = restart;
   idle_ = {};
+  pace_ = {};
   signalled_ = false;
 }
 
@@ -161,6 +162,7 @@ void Journal::send_comment() {
   comment.attempt = attempt_;
   comment.step = saved_step_;
   if (state_ == record::JobState::kProcessing) comment.idle = idle_;
+  comment.pace = pace_;
   comment.scale = scale_;
   comment.dir = dir_.root();
   comment.reason = reason_;

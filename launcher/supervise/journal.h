@@ -74,6 +74,9 @@ class Journal {
   // The unused GPUs of the job have changed: writes one event about the job, and the comment, which dlpolicyd reads.
   void idle_gpus(const IdleHint& idle, const std::string& text);
 
+  // How far learners have trained and how fast: comes with the next comment, and is no reason to write one.
+  void pace(const PaceHint& hint) { pace_ = hint; }
+
   // The measured speeds of an elastic job have changed (common/scaling/scale_hint.h): writes the comment, which
   // dlpolicyd reads, at most each half minute.
   void scale(const std::string& hint);
@@ -109,6 +112,7 @@ class Journal {
   record::RunMemory memory_, memory_told_;
   int64_t saved_step_ = -1;
   IdleHint idle_;
+  PaceHint pace_;
   std::string scale_;
   std::optional<record::UsedInAll> use_;
   bool preempted_ = false;

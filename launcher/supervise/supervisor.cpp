@@ -230,6 +230,7 @@ void Supervisor::tick() {
       watch_.look(attempt_.learners(), now, unix_ms());
       use_->look(now, unix_ms());
       look_at_scaling();
+      look_at_pace();
       const auto running_ms = static_cast<int64_t>(1000 * attempt_.running_s(now));
       if (plan().world_size() > 1) voice_.say_if(rendezvous_->look(running_ms));
     }

@@ -129,6 +129,7 @@ class Supervisor {
   void learner_failed(int rank, Failure failure);
   void give_up_learners(const Failure& why);
   void look_at_scaling(bool last = false);
+  void look_at_pace();  // for the next comment
   void check_attempt_over();
   void settle_hang();
 

@@ -281,9 +281,16 @@ void Supervisor::look_at_scaling(bool last) {
   if (!scaling_->hint().empty()) journal_->scale(scaling_->hint());
 }
 
+void Supervisor::look_at_pace() {
+  PaceHint pace = attempt_.pace(unix_ms() / 1000);
+  pace.blocked_s = use_->saving_s(awake_ms());
+  journal_->pace(pace);
+}
+
 void Supervisor::check_attempt_over() {
   if (!state_.alive() || !attempt_.is_over()) return;
   look_at_scaling(/*last=*/true);
+  look_at_pace();
   use_->end_attempt(awake_ms());
   rendezvous_->close();
   pmix_->close();

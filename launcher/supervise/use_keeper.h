@@ -42,6 +42,8 @@ class UseKeeper {
   // To be called about each second while learners run.
   void look(int64_t now_ms, int64_t now_unix_ms);
 
+  // Seconds for which saves have held learners up, in all attempts of this dlrun.
+  double saving_s(int64_t now_ms) const { return use_.saving_s(now_ms); }
   // Of the run so far; none: no learner has run. told: long enough to be told in the job's output, too.
   std::optional<record::UsedInAll> so_far(int64_t now_ms, bool* told = nullptr) const;
   bool idle() const { return calls_.idle(); }

@@ -42,6 +42,11 @@ class JobUse {
 
   Facts facts(int64_t now_ms) const;
 
+  // Seconds for which saves have held learners up.
+  double saving_s(int64_t now_ms) const {
+    return clock_.milliseconds(now_ms)[static_cast<size_t>(Phase::kSaving)] / 1000;
+  }
+
   // What is used now, by the newest reports: name and value of those of which all learners that run have told.
   std::vector<std::pair<const char*, double>> now(int64_t now_ms) const;
 

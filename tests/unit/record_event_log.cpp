@@ -196,6 +196,7 @@ TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
     comment.state = JobState::kHalted;
     comment.attempt = 3;
     comment.step = 120;
+    comment.pace = {125, 2.5, 7.5, 1'789'000'000};
     comment.scale = "12:;1/1:250";
     comment.dir = "/home/a b/dl-12";
     comment.reason = "paused: saved at train step 120";
@@ -205,6 +206,8 @@ TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
     EXPECT_EQ(read->state, JobState::kHalted);
     EXPECT_EQ(read->attempt, 3);
     EXPECT_EQ(read->step, 120);
+    EXPECT_EQ(read->pace.step, 125);
+    EXPECT_EQ(read->pace.at_s, 1'789'000'000);
     EXPECT_EQ(read->scale, comment.scale);
     EXPECT_EQ(read->dir, "/home/a b/dl-12");
     EXPECT_EQ(read->reason, comment.reason);

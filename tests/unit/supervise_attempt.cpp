@@ -61,6 +61,19 @@ TEST(AttemptTest, ItBeginsWithItsLearnersWhereTheyArePlannedToBe) {
   EXPECT_FALSE(attempt.is_over()) << "told once";
 }
 
+TEST(AttemptTest, ItsPaceIsTheNewestTrainStepAndTheSpeedOfALearnerThatKnowsIt) {
+  Attempt attempt(plan_of(2), 0, 0);
+  EXPECT_EQ(attempt.pace(50).step, -1);
+  attempt.progressed(0, at_step(4), 1000);
+  EXPECT_EQ(attempt.pace(50).step, 4);
+  EXPECT_EQ(attempt.pace(50).steps_per_s, 0) << "not known yet";
+  for (int i = 1; i <= 10; ++i) attempt.progressed(1, at_step(5 * i), 1000 * i);
+  const PaceHint pace = attempt.pace(1'789'000'000);
+  EXPECT_EQ(pace.step, 50);
+  EXPECT_NEAR(pace.steps_per_s, 5, 1e-9);
+  EXPECT_EQ(pace.at_s, 1'789'000'000);
+}
+
 TEST(AttemptTest, AHelloIsAwaitedOnceFromTheAgentOfEachLearner) {
   Attempt attempt(plan_of(2), 1000, 0);
   Hello hello = hello_from("n1", "10.0.0.2");

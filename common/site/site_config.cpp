@@ -38,6 +38,7 @@ constexpr int kMaxLoopGuard = 100;
 constexpr int kMaxNodes = 100'000;
 constexpr double kMaxTypeWeight = 1e6;
 constexpr size_t kMaxOperators = 100;
+constexpr int kMaxJobSeries = 10'000;
 constexpr std::chrono::seconds kMaxQuotaTime = std::chrono::hours(24 * 365);
 
 using Seconds = std::chrono::seconds;
@@ -221,6 +222,8 @@ constexpr std::array kKeys{
           return set_time(n, Seconds(10), kMaxQuotaTime, &c->elastic.interval);
         }},
     Key{"elastic", "grow", [](const Node& n, Name, SiteConfig* c) { return set_growth(n, &c->elastic.in_place); }},
+    Key{"metrics", "max_jobs",
+        [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxJobSeries, &c->metrics.max_jobs); }},
     Key{"network", "enforce",
         [](const Node& n, Name, SiteConfig* c) { return set_network_enforced(n, &c->network.enforced); }},
     Key{"network", "allow", [](const Node& n, Name, SiteConfig* c) { return set_prefixes(n, &c->network.allow); }},

@@ -37,6 +37,11 @@ struct SiteIdle {
   bool lend = false;                 // GPUs of a wholly idle job count as borrowed: a claim may take them
 };
 
+// [metrics], of dlpolicyd
+struct SiteMetrics {
+  int max_jobs = 0;  // jobs that have series of their own; 0: none
+};
+
 // [elastic]
 struct SiteElastic {
   bool optimise = false;               // sizes = "optimiser": dlpolicyd resizes running elastic jobs by measured speeds
@@ -80,6 +85,8 @@ struct SiteConfig {
   std::vector<std::string> image_binds;  // folders of the nodes that every container can see
   // [idle]: GPUs that a job holds and does not use
   SiteIdle idle;
+  // [metrics]
+  SiteMetrics metrics;
   // [elastic]: who chooses the sizes of elastic jobs
   SiteElastic elastic;
   // [network]

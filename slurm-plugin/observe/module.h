@@ -32,7 +32,8 @@ using ModuleEntry = const Module*();
 // A number that changes when the layout of the records changes. By it dlctl refuses a module of the same release that
 // was built with other records.
 constexpr size_t record_shape() {
-  return (sizeof(NodeRecord) * 1024 + sizeof(SwitchRecord)) * 1024 + sizeof(JobRecord) + sizeof(Records);
+  return (sizeof(NodeRecord) * 1024 + sizeof(SwitchRecord)) * 1024 + sizeof(JobRecord) + sizeof(EndedRecord) +
+         sizeof(Records);
 }
 
 }  // namespace dl::observe

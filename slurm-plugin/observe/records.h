@@ -38,11 +38,13 @@ enum class Wait {
 
 struct JobRecord {
   int64_t id = 0;
-  int64_t array = 0;          // id of the job array that it belongs to; 0: none
-  int64_t element = -1;       // its index in the array; -1: not in an array, or the record stands for `elements`
-  std::string elements;       // indexes of the waiting elements that this record stands for: "0-4,7,8-20:4%2", maybe
-                              // cut short by "..."; empty: it is one job
-  std::string user;           // its owner's name, or number where it has none
+  int64_t array = 0;     // id of the job array that it belongs to; 0: none
+  int64_t element = -1;  // its index in the array; -1: not in an array, or the record stands for `elements`
+  std::string elements;  // indexes of the waiting elements that this record stands for: "0-4,7,8-20:4%2", maybe
+                         // cut short by "..."; empty: it is one job
+  std::string user;      // its owner's name, or number where it has none
+  std::string name;      // as its user called it
+  std::string account;
   std::string admin_comment;  // it holds our label
   std::string comment;        // written by the user and by dlrun: a hint, never trusted
   std::string licenses;
@@ -50,6 +52,7 @@ struct JobRecord {
   Wait wait = Wait::kNothing;  // only for pending jobs
   bool held = false;           // pending, with a priority of 0
   bool requeueable = false;    // a batch job that Slurm may put back
+  int64_t requeues = 0;        // how often it was put back into the queue
   int64_t submit_s = 0;
   int64_t begin_s = 0;      // Slurm does not start it before this time
   int64_t start_s = 0;      // when a running job was started
@@ -64,11 +67,26 @@ struct JobRecord {
   std::vector<std::string> gres_by_node;  // in the order of `nodes`; empty if Slurm does not say
 };
 
+// A job that has ended and that slurmctld still remembers (MinJobAge, 5 minutes by default).
+struct EndedRecord {
+  enum class How {
+    kCompleted,
+    kCancelled,
+    kFailed,
+    kSystem,  // it failed because of a node
+  };
+  int64_t id = 0;
+  bool element = false;  // of a job array
+  How how = How::kFailed;
+  std::string account;
+};
+
 struct Records {
   int64_t now_s = 0;
   std::vector<NodeRecord> nodes;
   std::vector<SwitchRecord> leaf_switches;  // empty if Slurm knows no topology
   std::vector<JobRecord> jobs;
+  std::vector<EndedRecord> ended;
 };
 
 }  // namespace dl::observe

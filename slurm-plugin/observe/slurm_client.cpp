@@ -140,11 +140,14 @@ JobRecord copy_job(const slurm_job_info_t& job) {
   if (record.array != 0 && job.array_task_id != NO_VAL) record.element = job.array_task_id;
   record.admin_comment = text_of(job.admin_comment);
   record.comment = text_of(job.comment);
+  record.name = text_of(job.name);
+  record.account = text_of(job.account);
   record.licenses = text_of(job.licenses);
   record.phase = phase_of(job.job_state);
   record.wait = wait_of(job);
   record.held = job.priority == 0 && record.phase == JobPhase::kPending;
   record.requeueable = job.batch_flag != 0 && job.requeue != 0;
+  record.requeues = number(job.restart_cnt);
   record.submit_s = job.submit_time;
   record.begin_s = job.eligible_time;  // slurmctld reports the begin time of a pending job here
   record.start_s = job.start_time;
@@ -158,6 +161,30 @@ JobRecord copy_job(const slurm_job_info_t& job) {
   record.nodes = text_of(job.nodes);
   for (uint32_t i = 0; i < job.gres_detail_cnt && job.gres_detail_str != nullptr; ++i)
     record.gres_by_node.push_back(text_of(job.gres_detail_str[i]));
+  return record;
+}
+
+EndedRecord copy_ended(const slurm_job_info_t& job) {
+  using How = EndedRecord::How;
+  EndedRecord record;
+  record.id = id_of(job);
+  record.element = number(job.array_job_id) != 0;
+  record.account = text_of(job.account);
+  switch (job.job_state & JOB_STATE_BASE) {
+    case JOB_COMPLETE:
+      record.how = How::kCompleted;
+      break;
+    case JOB_CANCELLED:
+    case JOB_PREEMPTED:  // and not put back
+      record.how = How::kCancelled;
+      break;
+    case JOB_NODE_FAIL:
+    case JOB_BOOT_FAIL:
+      record.how = How::kSystem;
+      break;
+    default:
+      break;
+  }
   return record;
 }
 
@@ -250,9 +277,13 @@ Status Observer::load_jobs() {
   }
   const std::unique_ptr<job_info_msg_t, decltype(&free_jobs)> jobs(message, &free_jobs);
   records_.jobs.clear();
+  records_.ended.clear();
   for (uint32_t i = 0; i < jobs->record_count; ++i) {
+    if (phase_of(jobs->job_array[i].job_state) == JobPhase::kOver) {
+      records_.ended.push_back(copy_ended(jobs->job_array[i]));
+      continue;
+    }
     JobRecord job = copy_job(jobs->job_array[i]);
-    if (job.phase == JobPhase::kOver) continue;
     job.user = user_name(jobs->job_array[i].user_id);
     records_.jobs.push_back(std::move(job));
   }

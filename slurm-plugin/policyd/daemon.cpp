@@ -11,6 +11,7 @@
 
 #include "common/base/atomic_file.h"
 #include "slurm-plugin/policy/site_state.h"
+#include "slurm-plugin/policyd/job_series.h"
 #include "slurm-plugin/policyd/metrics.h"
 #include "slurm-plugin/policyd/notify.h"
 #include "slurm-plugin/policyd/report.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr size_t kMaxConfig = 1 << 20;  // at most this much of dl.toml is read
 constexpr int64_t kSaveEveryS = 60;
 constexpr int64_t kHistoryEveryS = 300;
+constexpr int64_t kJobSeriesEveryS = 10;  // Prometheus seldom looks more often, and there may be thousands
 // How long one round may spend on changes to waiting jobs. Each change is a message to slurmctld, so all changes after
 // the first look at a long queue would delay a claim. The next round follows at once and continues with the rest.
 constexpr std::chrono::milliseconds kOrdersWithin{800};
@@ -149,7 +151,7 @@ Status Daemon::round() {
   }
   tell_uncharged(view, *records);
   act(actions, view.jobs.size(), records->now_s);
-  after_round(view, decision);
+  after_round(view, *records, decision);
   return {};
 }
 
@@ -220,11 +222,28 @@ void Daemon::tell_uncharged(const observe::ClusterView& view, const observe::Rec
   uncharged_ = std::move(now);
 }
 
-void Daemon::after_round(const observe::ClusterView& view, const policy::Decision& decision) {
+std::string Daemon::metrics(const observe::ClusterView& view, const observe::Records& records,
+                            const policy::Decision& decision) {
+  const int64_t now_s = view.state.now_s;
+  counts_.update(view.state, records);
+  const auto most = static_cast<size_t>(site_.metrics.max_jobs);
+  const bool is_fresh = now_s >= job_series_s_ && now_s - job_series_s_ < kJobSeriesEveryS;
+  if (most == 0) {
+    job_series_.clear();
+    job_series_s_ = 0;
+  } else if (!is_fresh) {
+    job_series_ = job_series_text(view, records, most);
+    job_series_s_ = now_s;
+  }
+  return metrics_text(view, decision, totals_) + counts_.text() + tenant_jobs_text(view, records) + job_series_;
+}
+
+void Daemon::after_round(const observe::ClusterView& view, const observe::Records& records,
+                         const policy::Decision& decision) {
   const int64_t now_s = view.state.now_s;
   if (!options_.metrics_file.empty()) {
     totals_.config_in_force = config_in_force();
-    if (Status written = replace_file(options_.metrics_file, metrics_text(view, decision, totals_)); !written)
+    if (Status written = replace_file(options_.metrics_file, metrics(view, records, decision)); !written)
       no_metrics_.say(Level::kWarning, "metrics: " + written.error().text, now_s);
   }
   if (!options_.history_file.empty()) keep_history(view.state);

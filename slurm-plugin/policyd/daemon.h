@@ -12,6 +12,7 @@
 #include "common/site/site_config.h"
 #include "slurm-plugin/observe/history.h"
 #include "slurm-plugin/observe/slurm_client.h"
+#include "slurm-plugin/policyd/job_counts.h"
 #include "slurm-plugin/policyd/log.h"
 #include "slurm-plugin/policyd/memory.h"
 #include "slurm-plugin/policyd/metrics.h"
@@ -49,7 +50,9 @@ class Daemon {
   NewSizes decide(const observe::Records& records, observe::ClusterView* view);
   // `jobs`: how many there are in the queue.
   void act(const std::vector<Action>& actions, size_t jobs, int64_t now_s);
-  void after_round(const observe::ClusterView& view, const policy::Decision& decision);
+  void after_round(const observe::ClusterView& view, const observe::Records& records, const policy::Decision& decision);
+  std::string metrics(const observe::ClusterView& view, const observe::Records& records,
+                      const policy::Decision& decision);
   void tell_uncharged(const observe::ClusterView& view, const observe::Records& records);
   bool config_in_force();
   void keep_history(const policy::ClusterState& state);
@@ -78,6 +81,9 @@ class Daemon {
   GatePace gate_pace_;
   LookPace look_pace_;
   Totals totals_;
+  JobCounts counts_;
+  std::string job_series_;  // of single jobs, as it was at job_series_s_
+  int64_t job_series_s_ = 0;
   Complaint unreachable_, unsound_, no_metrics_, no_state_, no_history_;
   std::set<int64_t> uncharged_;          // jobs of undeclared tenants that have been logged
   std::map<int64_t, Complaint> failed_;  // complaints about failed actions, by job

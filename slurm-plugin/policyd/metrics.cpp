@@ -10,25 +10,12 @@
 #include "slurm-plugin/policy/free_gpus.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/ledger.h"
+#include "slurm-plugin/policyd/exposition.h"
 
 namespace dl::policyd {
 namespace {
 
 using policy::ClusterState;
-
-// Names of tenants and types need no quotes, but names from Slurm may hold any character.
-std::string quoted(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '\\' || c == '"') safe += '\\';
-    safe += c == '\n' ? ' ' : c;
-  }
-  return '"' + safe + '"';
-}
-
-void head(std::string* text, const char* name, const char* type, const char* help) {
-  *text += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
-}
 
 void tenants(const ClusterState& state, std::string* text) {
   const policy::Ledger ledger(state);
@@ -53,14 +40,14 @@ void tenants(const ClusterState& state, std::string* text) {
        [](const ClusterState& s, const policy::Ledger&, int t) { return s.tenants[t].recent_gpu_s; }},
   };
   for (const Row& row : rows) {
-    head(text, row.name, "gauge", row.help);
+    begin_metric(text, row.name, "gauge", row.help);
     for (size_t i = 0; i < state.tenants.size(); ++i)
-      *text += fmt::format("{}{{tenant={}}} {}\n", row.name, quoted(state.tenants[i].name),
+      *text += fmt::format("{}{{tenant={}}} {}\n", row.name, label_value(state.tenants[i].name),
                            row.value(state, ledger, static_cast<int>(i)));
   }
-  head(text, "dl_tenant_pending_gpus", "gauge", "GPUs that waiting jobs ask for, at their smallest size.");
+  begin_metric(text, "dl_tenant_pending_gpus", "gauge", "GPUs that waiting jobs ask for, at their smallest size.");
   for (size_t i = 0; i < state.tenants.size(); ++i)
-    *text += fmt::format("dl_tenant_pending_gpus{{tenant={}}} {}\n", quoted(state.tenants[i].name), pending[i]);
+    *text += fmt::format("dl_tenant_pending_gpus{{tenant={}}} {}\n", label_value(state.tenants[i].name), pending[i]);
 }
 
 void cluster(const ClusterState& state, std::string* text) {
@@ -72,9 +59,9 @@ void cluster(const ClusterState& state, std::string* text) {
     if (!job.running) ++waiting[job.type == policy::kAnyType ? state.types.size() : static_cast<size_t>(job.type)];
   }
   const auto gauge = [&](const char* name, const char* help, const auto& value) {
-    head(text, name, "gauge", help);
+    begin_metric(text, name, "gauge", help);
     for (size_t i = 0; i < state.types.size(); ++i)
-      *text += fmt::format("{}{{gpu_type={}}} {}\n", name, quoted(state.types[i]), value(i));
+      *text += fmt::format("{}{{gpu_type={}}} {}\n", name, label_value(state.types[i]), value(i));
   };
   gauge("trainer_cluster_wide_gpu_usage", "GPUs in use by jobs of tenants.", [&](size_t i) { return used[i]; });
   gauge("dl_gpus", "GPUs of the nodes, without those of jobs that are not ours.",
@@ -86,31 +73,33 @@ void cluster(const ClusterState& state, std::string* text) {
         [&](size_t i) { return of[i].kept; });
   std::set<int> switches;
   for (const policy::Node& node : state.nodes) switches.insert(node.leaf_switch);
-  head(text, "dl_leaf_switches", "gauge", "Switches that nodes with GPUs hang on, as far as Slurm's topology tells.");
+  begin_metric(text, "dl_leaf_switches", "gauge",
+               "Switches that nodes with GPUs hang on, as far as Slurm's topology tells.");
   *text += fmt::format("dl_leaf_switches {}\n", switches.size());
-  head(text, "dl_fragmentation", "gauge", "Share of the free GPUs that no learner of so many GPUs can use.");
+  begin_metric(text, "dl_fragmentation", "gauge", "Share of the free GPUs that no learner of so many GPUs can use.");
   for (size_t i = 0; i < state.types.size(); ++i)
     for (const auto& [size, share] : of[i].by_size)
-      *text +=
-          fmt::format("dl_fragmentation{{gpu_type={},learner_gpus=\"{}\"}} {}\n", quoted(state.types[i]), size, share);
-  head(text, "trainer_queue_size", "gauge", "Waiting jobs.");
+      *text += fmt::format("dl_fragmentation{{gpu_type={},learner_gpus=\"{}\"}} {}\n", label_value(state.types[i]),
+                           size, share);
+  begin_metric(text, "trainer_queue_size", "gauge", "Waiting jobs.");
   for (size_t i = 0; i < state.types.size(); ++i)
-    *text += fmt::format("trainer_queue_size{{gpu_type={}}} {}\n", quoted(state.types[i]), waiting[i]);
+    *text += fmt::format("trainer_queue_size{{gpu_type={}}} {}\n", label_value(state.types[i]), waiting[i]);
   *text += fmt::format("trainer_queue_size{{gpu_type=\"any\"}} {}\n", waiting.back());
 }
 
 void idle(const ClusterState& state, std::string* text) {
   std::vector<int> of_tenant(state.tenants.size());
-  head(text, "dl_job_idle_gpus", "gauge", "GPUs that a job holds and has not used for longer than [idle] after.");
+  begin_metric(text, "dl_job_idle_gpus", "gauge",
+               "GPUs that a job holds and has not used for longer than [idle] after.");
   for (const policy::Job& job : state.jobs) {
     if (!job.running || job.idle_gpus == 0) continue;
     of_tenant[job.tenant] += job.idle_gpus;
-    *text += fmt::format("dl_job_idle_gpus{{job=\"{}\",tenant={}}} {}\n", policy::job_name(job.id),
-                         quoted(state.tenants[job.tenant].name), job.idle_gpus);
+    *text += fmt::format("dl_job_idle_gpus{{job_id=\"{}\",tenant={}}} {}\n", policy::job_name(job.id),
+                         label_value(state.tenants[job.tenant].name), job.idle_gpus);
   }
-  head(text, "dl_tenant_idle_gpus", "gauge", "The same of all jobs of a tenant.");
+  begin_metric(text, "dl_tenant_idle_gpus", "gauge", "The same of all jobs of a tenant.");
   for (size_t i = 0; i < state.tenants.size(); ++i)
-    *text += fmt::format("dl_tenant_idle_gpus{{tenant={}}} {}\n", quoted(state.tenants[i].name), of_tenant[i]);
+    *text += fmt::format("dl_tenant_idle_gpus{{tenant={}}} {}\n", label_value(state.tenants[i].name), of_tenant[i]);
 }
 
 void uncharged(const observe::ClusterView& view, std::string* text) {
@@ -123,12 +112,13 @@ void uncharged(const observe::ClusterView& view, std::string* text) {
     by_tenant[job.label.tenant].gpus += job.gpus;
     by_tenant[job.label.tenant].waiting += job.gpus == 0 ? 1 : 0;
   }
-  head(text, "dl_uncharged_gpus", "gauge", "GPUs held by jobs of a tenant that dl.toml does not declare any more.");
+  begin_metric(text, "dl_uncharged_gpus", "gauge",
+               "GPUs held by jobs of a tenant that dl.toml does not declare any more.");
   for (const auto& [tenant, sum] : by_tenant)
-    *text += fmt::format("dl_uncharged_gpus{{tenant={}}} {}\n", quoted(tenant), sum.gpus);
-  head(text, "dl_uncharged_waiting_jobs", "gauge", "Jobs of such a tenant that wait; they are held.");
+    *text += fmt::format("dl_uncharged_gpus{{tenant={}}} {}\n", label_value(tenant), sum.gpus);
+  begin_metric(text, "dl_uncharged_waiting_jobs", "gauge", "Jobs of such a tenant that wait; they are held.");
   for (const auto& [tenant, sum] : by_tenant)
-    *text += fmt::format("dl_uncharged_waiting_jobs{{tenant={}}} {}\n", quoted(tenant), sum.waiting);
+    *text += fmt::format("dl_uncharged_waiting_jobs{{tenant={}}} {}\n", label_value(tenant), sum.waiting);
 }
 
 void reasons(const policy::Decision& decision, std::string* text) {
@@ -136,7 +126,7 @@ void reasons(const policy::Decision& decision, std::string* text) {
   for (const policy::Waiting& waiting : decision.waiting)
     if (waiting.reason == policy::Reason::kVictimsLeaving || waiting.reason == policy::Reason::kVictimsProtected)
       ++claims;
-  head(text, "dl_waiting_claims", "gauge", "Jobs within quota that wait for lent GPUs to come back.");
+  begin_metric(text, "dl_waiting_claims", "gauge", "Jobs within quota that wait for lent GPUs to come back.");
   *text += fmt::format("dl_waiting_claims {}\n", claims);
 }
 
@@ -172,26 +162,26 @@ std::string metrics_text(const observe::ClusterView& view, const policy::Decisio
   const std::pair<const char*, int64_t> counters[] = {{"asked", totals.asked},       {"requeued", totals.requeued},
                                                       {"put_back", totals.put_back}, {"ended", totals.ended},
                                                       {"returned", totals.returned}, {"withdrawn", totals.withdrawn}};
-  head(&text, "dl_reclaims_total", "counter", "What became of jobs on borrowed GPUs that a claim needed.");
+  begin_metric(&text, "dl_reclaims_total", "counter", "What became of jobs on borrowed GPUs that a claim needed.");
   for (const auto& [what, count] : counters) text += fmt::format("dl_reclaims_total{{what=\"{}\"}} {}\n", what, count);
-  head(&text, "dl_policyd_last_round_seconds", "gauge", "When dlpolicyd last saw the cluster.");
+  begin_metric(&text, "dl_policyd_last_round_seconds", "gauge", "When dlpolicyd last saw the cluster.");
   text += fmt::format("dl_policyd_last_round_seconds {}\n", view.state.now_s);
-  head(&text, "dl_policyd_round_seconds", "gauge", "How long dlpolicyd's last whole round took.");
+  begin_metric(&text, "dl_policyd_round_seconds", "gauge", "How long dlpolicyd's last whole round took.");
   text += fmt::format("dl_policyd_round_seconds {:.4f}\n", totals.round_s);
-  head(&text, "dl_policyd_updates_total", "counter",
-       "Changes that dlpolicyd made to jobs, each a message to slurmctld.");
+  begin_metric(&text, "dl_policyd_updates_total", "counter",
+               "Changes that dlpolicyd made to jobs, each a message to slurmctld.");
   text += fmt::format("dl_policyd_updates_total {}\n", totals.updates);
   const std::pair<const char*, int64_t> failures[] = {
       {"denied", totals.denied}, {"unreachable", totals.unreachable}, {"refused", totals.refused}};
-  head(&text, "dl_policyd_failed_updates_total", "counter", "Changes to jobs that slurmctld did not make.");
+  begin_metric(&text, "dl_policyd_failed_updates_total", "counter", "Changes to jobs that slurmctld did not make.");
   for (const auto& [reason, count] : failures)
     text += fmt::format("dl_policyd_failed_updates_total{{reason=\"{}\"}} {}\n", reason, count);
-  head(&text, "dl_policyd_late_changes", "gauge", "Changes to jobs for which the last round had no time.");
+  begin_metric(&text, "dl_policyd_late_changes", "gauge", "Changes to jobs for which the last round had no time.");
   text += fmt::format("dl_policyd_late_changes {}\n", totals.changes_late);
-  head(&text, "dl_policyd_later_gates", "gauge",
-       "Gates that are set later, of jobs that cannot start before others that may.");
+  begin_metric(&text, "dl_policyd_later_gates", "gauge",
+               "Gates that are set later, of jobs that cannot start before others that may.");
   text += fmt::format("dl_policyd_later_gates {}\n", totals.gates_later);
-  head(&text, "dl_policyd_config_in_force", "gauge", "1 if dlpolicyd goes by dl.toml as it is now, 0 if not.");
+  begin_metric(&text, "dl_policyd_config_in_force", "gauge", "1 if dlpolicyd goes by dl.toml as it is now, 0 if not.");
   text += fmt::format("dl_policyd_config_in_force {}\n", totals.config_in_force ? 1 : 0);
   return text;
 }

@@ -21,6 +21,8 @@ grace = "15s"
 [idle]
 after = "3s"
 lend = true
+[metrics]
+max_jobs = 100
 [tenants.vision]
 quota = 2
 [tenants.nlp]

@@ -70,6 +70,26 @@ teardown() { reclaim_teardown; }
   [ "$(grep -c "job $lent: requeue" daemon.log)" = 1 ]
 }
 
+@test "metrics tell of a job what Slurm and its dlrun say, whatever the job is called" {
+  job=$(submit -J "my \"run\" \\o/" --account=nlp --dl-framework=generic --dl-learners=2 --dl-gpus=1 --dl-checkpoint="$(mktemp -d ck.XXXXXX),every=2s" train.sh 4000 50)
+  wait_state "$job" RUNNING 20
+  # told METRIC VALUE [SECONDS]
+  told() { wait_file metrics.prom "^$1\\{job_id=\"$job\",tenant=\"nlp\"[^}]*\\} $2\$" "${3:-20}"; }
+  wait_file metrics.prom "^dl_job_state\\{job_id=\"$job\",tenant=\"nlp\",state=\"PROCESSING\"\\} 1" 30
+  told dl_job_train_step '[1-9][0-9]*' 60
+  told dl_job_saved_step '[1-9][0-9]*'
+  told dl_job_blocked_seconds '[0-9.]+'
+  told dl_job_told_timestamp_seconds '[0-9]{10}'
+  told dl_job_gpus 2
+  told dl_job_learners 2
+  told dl_job_borrowed_gpus 0
+  told dl_job_requeues 0
+  grep -qF 'name="my \"run\" \\o/"} 1' metrics.prom
+  on_login scancel "$job"
+  wait_file metrics.prom '^trainer_trainings_delete_total\{tenant="nlp"\} [1-9]' 30
+  if promtool=$("$top_srcdir/packaging/install-promtool"); then "$promtool" check metrics <metrics.prom; fi
+}
+
 @test "a claim that goes away leaves alone who has not gone yet" {
   stop_daemon
   sed 's/^grace = .*/grace = "8s"/' "$DL_SANDBOX_DIR/etc/dl.toml" >short.toml

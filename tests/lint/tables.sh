@@ -38,7 +38,7 @@ check "dl-job-directory(5) names the version" "$(version=$(sed -nE 's/^constexpr
   grep -qE "^Of this page: $version\\." <<<"$page" || echo "not version $version")"
 
 # Metrics of dlpolicyd: the code is the truth.
-check "dlpolicyd(8) lists each metric and no other" "$(diff <(grep -oE '"(dl|trainer)_[a-z_]+"' slurm-plugin/policyd/metrics.cpp | tr -d '"' | sort -u) \
+check "dlpolicyd(8) lists each metric and no other" "$(diff <(grep -hoE '"(dl|trainer)_[a-z_]+"' slurm-plugin/policyd/{metrics,job_counts,job_series}.cpp | tr -d '"' | sort -u) \
   <(sed -nE '/^\.SH METRICS$/,/^\.SH SIGNALS$/s/^\.BR? ((dl|trainer)_[a-z_]+)( .*)?$/\1/p' man/dlpolicyd.8.in | sort))"
 
 # "To add a subcommand" of CONTRIBUTING.md: the files that its table names are there, and each subcommand has its part in them. (Man pages,

@@ -43,6 +43,8 @@ TEST(SiteConfig, reads_every_key) {
     sizes = "optimiser"
     interval = "90s"
     grow = "in-place"
+    [metrics]
+    max_jobs = 500
     [idle]
     after = "1h"
     below = 10
@@ -67,6 +69,7 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_TRUE(got->elastic.optimise);
   EXPECT_EQ(got->elastic.interval.count(), 90);
   EXPECT_TRUE(got->elastic.in_place);
+  EXPECT_EQ(got->metrics.max_jobs, 500);
   EXPECT_EQ(got->idle.below, 10);
   EXPECT_TRUE(got->idle.lend);
   EXPECT_EQ(got->guaranteed.qos, "normal");
@@ -165,6 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[elastic]\nsizes = \"best\"", "dl.toml:2: elastic.sizes", "\"policy\", \"optimiser\""},
         BadConfig{"[elastic]\ngrow = true", "dl.toml:2: elastic.grow", "\"queue\", \"in-place\""},
         BadConfig{"[elastic]\ninterval = \"1s\"", "dl.toml:2: elastic.interval", "10s"},
+        BadConfig{"[metrics]\nmax_jobs = 10001", "dl.toml:2: metrics.max_jobs: 10001", "from 0 to 10000"},
         BadConfig{"[idle]\nafter = \"soon\"", "dl.toml:2: idle.after", "365d"},
         BadConfig{"[idle]\nlends = true", "dl.toml:2: idle.lends: unknown key", "after, below, lend"},
         BadConfig{"[launcher]\npmix = \"none\"", "dl.toml:2: launcher.pmix: 'none'", "\"dlrun\", \"slurm\""},

@@ -52,7 +52,7 @@ TEST(MetricsTest, NameTheJobThatDoesNotUseItsGpus) {
   auto records = claimed();
   records.jobs[0].comment = "dl:PROCESSING attempt=1 idle=2@" + std::to_string(testing::kNow - 500) + " dir=/x/dl-1";
   const std::string text = metrics_of(records);
-  EXPECT_NE(text.find("dl_job_idle_gpus{job=\"1\",tenant=\"nlp\"} 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("dl_job_idle_gpus{job_id=\"1\",tenant=\"nlp\"} 2\n"), std::string::npos) << text;
   EXPECT_NE(text.find("dl_tenant_idle_gpus{tenant=\"nlp\"} 2\n"), std::string::npos) << text;
   EXPECT_EQ(metrics_of(claimed()).find("dl_job_idle_gpus{"), std::string::npos);
 }

@@ -48,21 +48,24 @@ std::string upward_axis(double left, double right, double top, double bottom, do
   return text;
 }
 
-std::string document(double width, double height, std::string_view title, std::string_view body) {
+std::string document(double width, double height, std::string_view title, std::string_view body, Ground ground) {
+  constexpr const char* kDark =
+      "@media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .soft, .tick, .time { fill: #9198a1; } "
+      ".paper { fill: #0d1117; } .grid { stroke: #3d444d; } .ink { stroke: #e6edf3; } }\n";
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" "
       "role=\"img\">\n<title>{2}</title>\n<style>\n"
-      "text {{ font: 13px system-ui, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif; fill: #1f2328; }}\n"
+      "text {{ font-size: 13px; font-family: system-ui, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif; "
+      "fill: #1f2328; }}\n"
       ".title {{ font-size: 18px; font-weight: 600; }} .head {{ font-weight: 600; }} .soft {{ fill: #59636e; }}\n"
       ".tick {{ fill: #59636e; font-size: 12px; text-anchor: end; }} .time {{ fill: #59636e; font-size: 12px; "
       "text-anchor: middle; }}\n"
       ".paper {{ fill: #ffffff; }} .grid {{ stroke: #d1d9e0; stroke-width: 1; }} .ink {{ stroke: #1f2328; }}\n"
       ".line {{ fill: none; stroke-width: 1.8; stroke-linejoin: round; }}\n"
-      "@media (prefers-color-scheme: dark) {{ text {{ fill: #e6edf3; }} .soft, .tick, .time {{ fill: #9198a1; }} "
-      ".paper {{ fill: #0d1117; }} .grid {{ stroke: #3d444d; }} .ink {{ stroke: #e6edf3; }} }}\n</style>\n"
+      "{4}</style>\n"
       "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{3}</svg>\n",
-      width, height, escaped(title), body);
+      width, height, escaped(title), body, ground == Ground::kBoth ? kDark : "");
 }
 
 }  // namespace dl::svg

@@ -20,7 +20,12 @@ double nice_step(double range, int count);
 // The grid lines and numbers of a vertical axis, from 0 at `bottom` to `most` at `top`, one line each `step`.
 std::string upward_axis(double left, double right, double top, double bottom, double most, double step);
 
+// The background that a picture is drawn for. kLight: the file has no rules for a dark one, for programs that would
+// follow them always.
+enum class Ground { kBoth, kLight };
+
 // The whole SVG file. Screen readers read `title`.
-std::string document(double width, double height, std::string_view title, std::string_view body);
+std::string document(double width, double height, std::string_view title, std::string_view body,
+                     Ground ground = Ground::kBoth);
 
 }  // namespace dl::svg

@@ -13,6 +13,7 @@
 #include "launcher/ctl/metrics_plot.h"
 #include "launcher/ctl/metrics_view.h"
 #include "launcher/ctl/output_file.h"
+#include "launcher/ctl/png_picture.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/terminal.h"
 
@@ -23,7 +24,7 @@ constexpr size_t kMostJobs = 100;
 
 struct Options {
   std::vector<std::string> jobs;
-  std::string dir, svg, marks;
+  std::string dir, svg, png, marks;
   MetricsChoice choice;
   int rank = -1;
   bool csv = false, json = false, plot = false;
@@ -35,7 +36,8 @@ Status check_forms(const Options& options) {
   for (const auto& [name, given] : {std::pair{"--csv", options.csv},
                                     {"--json", options.json},
                                     {"--plot", options.plot},
-                                    {"--svg", !options.svg.empty()}}) {
+                                    {"--svg", !options.svg.empty()},
+                                    {"--png", !options.png.empty()}}) {
     if (!given) continue;
     if (!first.empty())
       return Error{Errc::kConflict, first + " and " + name + " exclude each other; allowed: one of them"};
@@ -98,9 +100,11 @@ Status run(Options options) {
                                               : " has no metrics yet: lines such as \"step 10: loss=0.33\" in the "
                                                 "output of learner 0 are recognised; see dlctl(1), metrics")};
   }
-  if (!options.svg.empty()) {
-    show_letters(true);  // whatever the terminal's letters are: the file is UTF-8
-    return write_output_file(options.svg, metrics_svg(jobs, superseded));
+  if (!options.svg.empty() || !options.png.empty()) show_letters(true);  // whatever the terminal's letters are
+  if (!options.svg.empty()) return write_output_file(options.svg, metrics_svg(jobs, superseded));
+  if (!options.png.empty()) {
+    DL_TRY_ASSIGN(const std::string png, png_of(metrics_drawing(jobs, superseded)));
+    return write_output_file(options.png, png);
   }
   const std::string text =
       options.plot ? metrics_plot(jobs, superseded, style_of(options)) : metrics_table(jobs, superseded);
@@ -123,6 +127,7 @@ Run add_metrics(CommandLine* line) {
       .among({"braille", "blocks", "ascii"})
       .needs("--plot");
   line->option("--svg", &options->svg, "the curves as a picture into this file").form("FILE");
+  line->option("--png", &options->png, "the same picture as PNG; needs the program rsvg-convert").form("FILE");
   line->flag("--csv", &options->csv, "all points, one a line");
   line->flag("--json", &options->json, "all points, for programs");
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");

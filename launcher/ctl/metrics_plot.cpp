@@ -15,7 +15,6 @@
 #include "common/base/parse.h"
 #include "launcher/ctl/metrics_view.h"
 #include "launcher/metrics/found.h"
-#include "launcher/plot/svg_plot.h"
 
 namespace dl::ctl {
 namespace {
@@ -215,6 +214,20 @@ std::string left_out(size_t charts) {
   return count_text(static_cast<int64_t>(charts), "further metric") + " not drawn; choose with --name and --group";
 }
 
+plot::Drawing drawing(const std::vector<JobMetrics>& jobs, bool superseded, size_t most, svg::Ground ground) {
+  std::vector<plot::Chart> charts = metrics_charts(jobs, superseded);
+  std::vector<std::string> notes = notes_of(jobs);
+  if (charts.size() > most) {
+    notes.insert(notes.begin(), left_out(charts.size() - most));
+    charts.resize(most);
+  }
+  if (!charts.empty()) charts.back().notes.insert(charts.back().notes.end(), notes.begin(), notes.end());
+  std::string names;
+  for (const JobMetrics& job : jobs) names += (names.empty() ? "" : ", ") + printable(job.job);
+  const std::string title = (jobs.size() > 1 ? "Metrics of jobs " : "Metrics of job ") + printable(names, 100);
+  return plot::drawing_of(charts, title, ground);
+}
+
 }  // namespace
 
 std::vector<plot::Chart> metrics_charts(const std::vector<JobMetrics>& jobs, bool superseded) {
@@ -252,16 +265,11 @@ std::string metrics_plot(const std::vector<JobMetrics>& jobs, bool superseded, c
 }
 
 std::string metrics_svg(const std::vector<JobMetrics>& jobs, bool superseded) {
-  std::vector<plot::Chart> charts = metrics_charts(jobs, superseded);
-  std::vector<std::string> notes = notes_of(jobs);
-  if (charts.size() > kMostSvgCharts) {
-    notes.insert(notes.begin(), left_out(charts.size() - kMostSvgCharts));
-    charts.resize(kMostSvgCharts);
-  }
-  if (!charts.empty()) charts.back().notes.insert(charts.back().notes.end(), notes.begin(), notes.end());
-  std::string names;
-  for (const JobMetrics& job : jobs) names += (names.empty() ? "" : ", ") + printable(job.job);
-  return plot::svg_of(charts, (jobs.size() > 1 ? "Metrics of jobs " : "Metrics of job ") + printable(names, 100));
+  return drawing(jobs, superseded, kMostSvgCharts, svg::Ground::kBoth).svg;
+}
+
+plot::Drawing metrics_drawing(const std::vector<JobMetrics>& jobs, bool superseded) {
+  return drawing(jobs, superseded, kMostPngCharts, svg::Ground::kLight);
 }
 
 }  // namespace dl::ctl

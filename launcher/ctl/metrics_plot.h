@@ -7,6 +7,7 @@
 
 #include "launcher/ctl/metrics_job.h"
 #include "launcher/plot/chart.h"
+#include "launcher/plot/svg_plot.h"
 #include "launcher/plot/text_plot.h"
 
 namespace dl::ctl {
@@ -23,5 +24,8 @@ std::string metrics_plot(const std::vector<JobMetrics>& jobs, bool superseded, c
 // The charts as a file of SVG; at most kMostSvgCharts.
 constexpr size_t kMostSvgCharts = 100;
 std::string metrics_svg(const std::vector<JobMetrics>& jobs, bool superseded);
+// The same picture for a light background, from which png_of() makes a PNG; at most kMostPngCharts.
+constexpr size_t kMostPngCharts = 20;
+plot::Drawing metrics_drawing(const std::vector<JobMetrics>& jobs, bool superseded);
 
 }  // namespace dl::ctl

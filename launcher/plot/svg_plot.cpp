@@ -24,7 +24,7 @@ constexpr size_t kMostMarks = 200, kMostMarkLines = 12;
 
 static_assert(kCurveStyles == kMostSvgCurves);
 
-std::string styles() {
+std::string styles(svg::Ground ground) {
   std::string light, dark;
   for (size_t i = 0; i < kColours.size(); ++i) {
     const auto rule = [&](const char* colour) {
@@ -33,7 +33,8 @@ std::string styles() {
     light += rule(kColours[i].light);
     dark += rule(kColours[i].dark);
   }
-  return "<style>\n" + light + "@media (prefers-color-scheme: dark) {\n" + dark + "}\n</style>\n";
+  if (ground == svg::Ground::kBoth) light += "@media (prefers-color-scheme: dark) {\n" + dark + "}\n";
+  return "<style>\n" + light + "</style>\n";
 }
 
 // A line in the style of a curve.
@@ -45,11 +46,11 @@ std::string path(const std::string& points, size_t curve) {
 
 class Picture {
  public:
-  std::string draw(const std::vector<Chart>& charts, const std::string& title) {
-    body_ = styles() + svg::words(kLeft, 32, "title", title);
+  Drawing draw(const std::vector<Chart>& charts, const std::string& title, svg::Ground ground) {
+    body_ = styles(ground) + svg::words(kLeft, 32, "title", title);
     y_ = 62;
     for (const Chart& chart : charts) panel(chart);
-    return svg::document(kWidth, y_, title, body_);
+    return {svg::document(kWidth, y_, title, body_, ground), kWidth, y_};
   }
 
  private:
@@ -153,8 +154,12 @@ class Picture {
 
 }  // namespace
 
+Drawing drawing_of(const std::vector<Chart>& charts, const std::string& title, svg::Ground ground) {
+  return Picture().draw(charts, title, ground);
+}
+
 std::string svg_of(const std::vector<Chart>& charts, const std::string& title) {
-  return Picture().draw(charts, title);
+  return drawing_of(charts, title, svg::Ground::kBoth).svg;
 }
 
 }  // namespace dl::plot

@@ -91,6 +91,61 @@ lacks() { if LC_ALL=C grep -qP -- "$2" <<<"$1"; then printf 'not expected: %s\ni
   grep -q '</svg>' real.svg
 }
 
+# needs_rsvg: leaves the test out where nothing here makes a PNG.
+needs_rsvg() { command -v rsvg-convert >/dev/null || skip "there is no rsvg-convert (package librsvg2-bin)"; }
+
+@test "a PNG is the same picture: its size, a light background, its letters, and the colours of its curves" {
+  needs_rsvg
+  run_job a 'for i in 0 10 20 30; do echo "step $i: loss=0.$((9 - i / 10)) val_loss: 0.9"; done'
+  run_job a 'for i in 20 30 40; do echo "step $i: loss=0.$((6 - i / 10))"; done'
+  run "$dlctl" metrics --name loss --png a.png a
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
+  python3 "$top_srcdir/tests/lib/png_colours.py" a.png >colours
+  "$dlctl" metrics --name loss --svg a.svg a
+  # Two pixels for each of the SVG.
+  size=$(grep -oE 'width="[0-9]+" height="[0-9]+"' a.svg | head -n 1 | tr -dc '0-9 ' | awk '{ print 2 * $1, 2 * $2 }')
+  [ "$(sed -n 1p colours)" = "$size" ] || { head colours >&2; false; }
+  # The paper is white, in the corner and nearly everywhere.
+  [ "$(sed -n 2p colours)" = '#ffffff' ]
+  [ "$(sed -n 3p colours | cut -d' ' -f1)" = '#ffffff' ]
+  # pixels COLOUR: how many there are.
+  pixels() { awk -v c="$1" '$1 == c && NF == 2 { n = $2 } END { print n + 0 }' colours; }
+  [ "$(pixels '#0072b2')" -ge 1000 ] # train
+  [ "$(pixels '#d55e00')" -ge 1000 ] # validate
+  [ "$(pixels '#1f2328')" -ge 300 ]  # letters
+}
+
+@test "where nothing makes a PNG, or not this one, one sentence says so, and no file is written" {
+  run_job a 'echo "step 1: loss=0.5"'
+  mkdir none broken
+  PATH=$PWD/none run -1 "$dlctl" metrics --png a.png a
+  [ "$output" = 'dlctl metrics: a PNG is made by the program rsvg-convert, which is not in PATH; install it (Debian: librsvg2-bin, Fedora and RHEL: librsvg2-tools), or take --svg, which needs no other program' ]
+  printf '#!/bin/sh\ncat >/dev/null\necho half a picture\necho "there is no room" >&2\n' >broken/rsvg-convert
+  chmod +x broken/rsvg-convert
+  PATH=$PWD/broken:$PATH run -1 "$dlctl" metrics --png a.png a
+  [ "$output" = "dlctl metrics: $PWD/broken/rsvg-convert made no picture: there is no room; --svg needs no other program" ]
+  [ ! -e a.png ]
+}
+
+@test "a PNG is written with the same care: no device, pipe or folder is replaced, and a link stays one" {
+  needs_rsvg
+  run_job a 'echo "step 1: loss=0.5"'
+  mkfifo pipe
+  run -1 "$dlctl" metrics --png pipe a
+  [ "$output" = 'dlctl metrics: pipe cannot be written: it is not a regular file; name another file' ]
+  [ -p pipe ]
+  run -1 "$dlctl" metrics --png cat a
+  [ "$output" = 'dlctl metrics: cat cannot be written: it is a folder; name another file' ]
+  run -1 "$dlctl" metrics --png missing/a.png a
+  [ "$output" = 'dlctl metrics: missing/a.png cannot be written: No such file or directory; name another file' ]
+  echo old >real.png
+  ln -s real.png link.png
+  "$dlctl" metrics --png link.png a
+  [ -L link.png ]
+  python3 "$top_srcdir/tests/lib/png_colours.py" real.png >/dev/null
+}
+
 @test "names that a hostile program chose reach neither the terminal nor the picture as they are" {
   cat >train.py <<'PY'
 import dl
@@ -111,6 +166,8 @@ PY
   run_job a 'echo "step 1: loss=0.5"'
   run -2 "$dlctl" metrics --plot --svg x.svg a
   contains "$output" '^dlctl metrics: --plot and --svg exclude each other; allowed: one of them$'
+  run -2 "$dlctl" metrics --svg x.svg --png x.png a
+  contains "$output" '^dlctl metrics: --svg and --png exclude each other; allowed: one of them$'
   run -2 "$dlctl" metrics --marks blocks a
   run -2 "$dlctl" metrics --plot --marks colours a
   contains "$output" 'braille, blocks(,| or) ascii'

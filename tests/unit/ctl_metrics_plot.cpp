@@ -128,6 +128,7 @@ TEST(MetricsPlotTest, OfManyMetricsTheTextHasTheFirstAndSaysSo) {
   const std::string text = metrics_plot({job("7", many)}, false, {80, 5, plot::Marks::kLetters, false});
   EXPECT_NE(text.find("114 further metrics not drawn; choose with --name and --group\n"), std::string::npos);
   EXPECT_NE(metrics_svg({job("7", many)}, false).find("20 further metrics not drawn"), std::string::npos);
+  EXPECT_NE(metrics_drawing({job("7", many)}, false).svg.find("100 further metrics not drawn"), std::string::npos);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 // Charts as SVG: a file of its own, bounded, and with every text escaped.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "launcher/plot/colours.h"
 #include "launcher/plot/svg_plot.h"
 #include "tests/unit/plot_support.h"
 
@@ -15,6 +18,17 @@ TEST(SvgPlotTest, TheFileNeedsNothingElseAndSuitsBothBackgrounds) {
   EXPECT_NE(svg.find("<circle "), std::string::npos);  // the single point
   for (const char* word : {"<script", "href", "url(", "@import", "nan", "inf"})
     EXPECT_EQ(svg.find(word), std::string::npos) << word;
+}
+
+TEST(SvgPlotTest, APictureForALightBackgroundHasNoRulesForADarkOne) {
+  const Drawing drawing = drawing_of({chart({{3, 2, 1}})}, "Metrics", svg::Ground::kLight);
+  EXPECT_EQ(drawing.svg.find("@media"), std::string::npos);
+  EXPECT_NE(drawing.svg.find(kColours[0].light), std::string::npos);
+  EXPECT_EQ(drawing.svg.find(kColours[0].dark), std::string::npos);
+  // It is as large as the file says.
+  EXPECT_NE(drawing.svg.find("width=\"" + std::to_string(std::lround(drawing.width)) + "\" height=\"" +
+                             std::to_string(std::lround(drawing.height)) + "\""),
+            std::string::npos);
 }
 
 TEST(SvgPlotTest, TextsOfOthersAreEscapedWhereverTheyStand) {

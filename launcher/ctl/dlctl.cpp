@@ -23,6 +23,7 @@ const Subcommand kSubcommands[] = {
     {"scaling", "how fast a job trains with more or fewer learners: measured, and by a model", add_scaling},
     {"logs", "what the learners printed", add_logs},
     {"metrics", "loss, accuracy and other values of jobs, over all their attempts", add_metrics},
+    {"export", "the metrics of a job for TensorBoard, MLflow or W&B", add_export},
     {"report", "one page about a job, to send to others: states, curves, use, failures, checkpoints", add_report},
     {"top", "all jobs, live: state, train step, rate, loss, what remains; pause and resume them", add_top},
     {"frameworks", "the frameworks that --dl-framework knows, and what is installed here", add_frameworks},

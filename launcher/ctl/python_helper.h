@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the subcommands that the Python package `dl` implements (`migrate`, `python`).
+// Runs the subcommands that the Python package `dl` implements (`migrate`, `python`, and parts of `export`).
 #pragma once
 
 #include <string>

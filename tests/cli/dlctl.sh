@@ -16,7 +16,7 @@ cd "$work" || exit 1
 expect() { expect_run "$1" "$2" "$3" "$dlctl" "${@:4}"; }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status why pause resume grow scaling usage quota "quota reclaim" "quota sync" logs report top frameworks clean migrate python "config check"; do
+for sub in status why pause resume grow scaling usage quota "quota reclaim" "quota sync" logs report export top frameworks clean migrate python "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done

@@ -146,13 +146,12 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   if (!text) return {};
   auto spec = parse_checkpoint(*text);
   if (!spec) return std::move(spec).error().with_context(env::kCheckpoint);
-  if (settings->dir.empty() && !spec->literal) {
-    // Without dlrun nobody has expanded the placeholders yet.
-    auto path =
-        expand_path(spec->path, names_in_environment([](const char* name) { return variable(name).value_or(""); }));
-    if (!path) return std::move(path).error().with_context(env::kCheckpoint);
-    spec->path = *std::move(path);
-  }
+  // Without dlrun nobody has expanded the placeholders yet. Those of a path that is not used do not matter.
+  if (!settings->dir.empty()) spec->literal = true;
+  if (!settings->local_dir.empty()) spec->local.clear();
+  const PathNames names = names_in_environment([](const char* name) { return variable(name).value_or(""); });
+  if (Status expanded = expand_checkpoint(names, &*spec); !expanded)
+    return std::move(expanded).error().with_context(env::kCheckpoint);
   if (settings->dir.empty()) settings->dir = spec->path;
   if (settings->keep_every == 0) settings->keep_every = spec->keep_every;
   if (!settings->best) settings->best = spec->best;

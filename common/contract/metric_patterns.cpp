@@ -10,6 +10,8 @@
 namespace dl {
 namespace {
 
+constexpr std::string_view kEvents = "events:";
+
 struct Macro {
   std::string_view name, expression;
 };
@@ -100,11 +102,10 @@ Result<std::string> expand_pattern(std::string_view pattern) {
 }
 
 std::string_view event_folder(std::string_view part) {
-  constexpr std::string_view kBegin = "events:";
-  if (part.substr(0, kBegin.size()) != kBegin || part.find("%{") != std::string_view::npos ||
+  if (part.substr(0, kEvents.size()) != kEvents || part.find("%{") != std::string_view::npos ||
       part.find("(?") != std::string_view::npos)
     return {};
-  part.remove_prefix(kBegin.size());
+  part.remove_prefix(kEvents.size());
   return part.size() > kLongestPattern || part.substr(0, 1) == " " || has_controls(part) ? std::string_view() : part;
 }
 
@@ -114,9 +115,12 @@ Result<std::vector<std::string>> parse_metrics(std::string_view text) {
   for (;;) {
     const size_t end = text.find(kBetween);
     const std::string_view pattern = trim(text.substr(0, end));
-    if (auto expanded = event_folder(pattern).empty() ? expand_pattern(pattern) : Result<std::string>(std::string());
-        !expanded)
+    if (const std::string_view folder = event_folder(pattern); !folder.empty()) {
+      if (Status checked = check_path_pattern(folder); !checked)
+        return std::move(checked).error().with_context("events");
+    } else if (auto expanded = expand_pattern(pattern); !expanded) {
       return std::move(expanded).error();
+    }
     if (patterns.size() >= kMostPatterns)
       return Error{Errc::kInvalid, "there are more than " + std::to_string(kMostPatterns) +
                                        " expressions; allowed: up to " + std::to_string(kMostPatterns) +
@@ -125,6 +129,18 @@ Result<std::vector<std::string>> parse_metrics(std::string_view text) {
     if (end == std::string_view::npos) return patterns;
     text.remove_prefix(end + kBetween.size());
   }
+}
+
+Result<std::vector<std::string>> expand_metrics(const std::vector<std::string>& parts, const PathNames& names) {
+  std::vector<std::string> expanded = parts;
+  for (std::string& part : expanded) {
+    const std::string_view folder = event_folder(part);
+    if (folder.empty()) continue;
+    auto path = expand_path(folder, names);
+    if (!path) return std::move(path).error().with_context("events");
+    part = std::string(kEvents) + *path;
+  }
+  return expanded;
 }
 
 }  // namespace dl

@@ -10,6 +10,8 @@
 // several expressions. A part may also be a folder in which the program writes TensorBoard's event files:
 //
 //   events:runs/digits
+//
+// Its path may hold names of the job, such as %j and ~ (path_pattern.h).
 #pragma once
 
 #include <string>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/contract/path_pattern.h"
 
 namespace dl {
 
@@ -35,7 +38,10 @@ Result<std::string> expand_pattern(std::string_view pattern);
 std::string_view event_folder(std::string_view part);
 
 // --dl-metrics: the parts of it as they were written, each of which names a folder, or is an expression that
-// expand_pattern() accepts. kInvalid as there, or if there are more than kMostPatterns.
+// expand_pattern() accepts. kInvalid as there, of a folder as check_path_pattern(), or if there are more than
+// kMostPatterns.
 Result<std::vector<std::string>> parse_metrics(std::string_view text);
+// The same parts, with the job's names in place of the patterns of folders. kInvalid as expand_path().
+Result<std::vector<std::string>> expand_metrics(const std::vector<std::string>& parts, const PathNames& names);
 
 }  // namespace dl

@@ -64,7 +64,8 @@ Status expand_one(std::string_view path, const PathNames* names, size_t* at, std
 }
 
 Result<std::string> expand(std::string_view path, const PathNames* names) {
-  if (path.find('$') != std::string_view::npos) return refuse(path, "'$' is not expanded, since no shell reads this");
+  if (const size_t at = path.find_first_of("$`"); at != std::string_view::npos)
+    return refuse(path, fmt::format("'{}' is not expanded, since no shell reads this", path[at]));
   std::string out;
   size_t at = 0;
   if (!path.empty() && path.front() == '~') {

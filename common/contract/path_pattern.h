@@ -20,7 +20,7 @@ struct PathNames {
   std::string home;   // replaces a leading ~; an absolute path
 };
 
-// kInvalid if the path holds something that is never expanded: another letter behind %, "$", "~user". The error names
+// kInvalid if the path holds something that is never expanded: another letter behind %, "$" or "`", "~user". The error names
 // it, and what is allowed.
 Status check_path_pattern(std::string_view path);
 // The path with its placeholders replaced; %% becomes %, and a width fills numbers with zeros (%4a: 0003). kInvalid as

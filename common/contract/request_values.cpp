@@ -8,7 +8,6 @@
 
 #include "common/base/parse.h"
 #include "common/contract/image_file.h"
-#include "common/contract/path_pattern.h"
 
 namespace dl {
 namespace {
@@ -107,6 +106,7 @@ Status parse_local(std::string_view value, CheckpointSpec* spec) {
   if (value.empty() || value.front() != '/' || value.size() > kMaxPathBytes)
     return refuse(value, "is not a directory of a node", allowed);
   if (has_control_character(value)) return refuse(value, "holds a control character", allowed);
+  if (Status checked = check_path_pattern(value); !checked) return std::move(checked).error().with_context("local");
   spec->local = value;
   return {};
 }
@@ -235,6 +235,9 @@ Result<CheckpointSpec> parse_checkpoint(std::string_view text) {
   if (!spec.literal) {
     DL_TRY_ASSIGN(spec.path, parse_checkpoint_path(fields.front(), text));
     DL_TRY(check_path_pattern(spec.path));
+    if (spec.path.find("://") != std::string::npos)
+      return refuse(spec.path, "is an address, and checkpoints are files of a file system",
+                    "a PATH on a file system that all nodes see");
   }
   std::vector<std::string> seen;
   for (size_t i = 1; i < fields.size(); ++i) {
@@ -250,8 +253,23 @@ Result<CheckpointSpec> parse_checkpoint(std::string_view text) {
   return spec;
 }
 
+Status expand_checkpoint(const PathNames& names, CheckpointSpec* spec) {
+  if (!spec->literal) {
+    DL_TRY_ASSIGN(spec->path, expand_path(spec->path, names));
+    spec->literal = true;
+  }
+  auto local = expand_path(spec->local, names);
+  if (!local) return std::move(local).error().with_context("local");
+  // Learners read it without quotes, and look for patterns in it again.
+  if (const size_t at = local->find_first_of(",%$`"); at != std::string::npos)
+    return refuse(*local, fmt::format("holds a '{}', which local= cannot", (*local)[at]),
+                  "another job name, or local=DIR without %x and %%");
+  spec->local = *std::move(local);
+  return {};
+}
+
 std::string format_checkpoint(const CheckpointSpec& spec) {
-  const bool plain = spec.path.find_first_of(",%$\"\\") == std::string::npos && spec.path.rfind('~', 0) != 0;
+  const bool plain = spec.path.find_first_of(",%$`\"\\") == std::string::npos && spec.path.rfind('~', 0) != 0;
   std::string out = spec.literal && !plain ? quoted_path(spec.path) : spec.path;
   if (spec.every_auto)
     out += ",every=auto";
@@ -334,6 +352,9 @@ Result<std::string> parse_image(std::string_view text) {
   DL_TRY(check_length(text, allowed));
   if (text.size() > kMaxPathBytes || text.find("://") != std::string_view::npos || has_control_character(text))
     return refuse(text, "is not the path of a container image", allowed);
+  if (text.front() == '~' || text.find('$') != std::string_view::npos)
+    return refuse(text, "has a '~' or '$', which is not expanded, since no shell reads this",
+                  "the path in full (a folder called ~: ./~)");
   // Without this check a malformed digest would be taken for a part of the path.
   if (text.find("@sha256:") != std::string_view::npos && split_image(std::string(text)).digest.empty())
     return refuse(text, "has no digest of 64 hexadecimal digits behind @sha256:", allowed);

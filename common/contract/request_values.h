@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "common/base/result.h"
+#include "common/contract/path_pattern.h"
 
 namespace dl {
 
@@ -64,8 +65,9 @@ std::string format_best(const BestMetric& best);
 // commas, and its patterns are not expanded.
 // every: a time (1s..30d), a number of train steps ("50steps"), or "auto": the interval follows from measurements.
 // keep: 1..1000. keep-every: checkpoints of train steps divisible by this number are kept as well. best: see
-// BestMetric. local: an absolute path on each node, which is written first. partner (needs local): a copy on the next
-// node. The options may come in any order, each at most once; other keys are refused.
+// BestMetric. local: an absolute path on each node, which is written first; it may hold the same patterns, also beside
+// a PATH in quotes. partner (needs local): a copy on the next node. The options may come in any order, each at most
+// once; other keys are refused.
 struct CheckpointSpec {
   std::string path;
   std::optional<std::chrono::seconds> every;  // interval as a time
@@ -79,6 +81,10 @@ struct CheckpointSpec {
   bool literal = false;  // the path was in quotes, or is already expanded: its patterns have no meaning
 };
 Result<CheckpointSpec> parse_checkpoint(std::string_view text);
+// Replaces the patterns of path, unless it is literal, and of local by the job's names, and makes the spec literal.
+// kInvalid if a name is empty that they need, or if local then has a character that it cannot be written with, such as
+// a comma of the job's name. Doing it again changes nothing.
+Status expand_checkpoint(const PathNames& names, CheckpointSpec* spec);
 // The canonical text, which parse_checkpoint() reads back to the same value.
 std::string format_checkpoint(const CheckpointSpec& spec);
 

@@ -11,6 +11,7 @@
 #include "common/base/parse.h"
 #include "common/base/shell_word.h"
 #include "common/contract/env_names.h"
+#include "common/contract/metric_patterns.h"
 #include "common/contract/path_pattern.h"
 #include "launcher/plan/capacity.h"
 #include "launcher/plan/rank_placement/rank_placement.h"
@@ -208,7 +209,7 @@ void add_bind(const std::string& path, LaunchPlan* plan) {
   if (!path.empty()) plan->container.binds.push_back(path);
 }
 
-// Finds the job directory and the checkpoint directory. Both paths may contain names of the job.
+// Finds the job directory, the checkpoint directory and the folders of event files. All may contain names of the job.
 Status find_paths(const PlanInput& input, LaunchPlan* plan) {
   const Allocation& allocation = input.allocation;
   PathNames names;
@@ -223,16 +224,17 @@ Status find_paths(const PlanInput& input, LaunchPlan* plan) {
   plan->work_dir = absolute("/", input.work_dir);
   plan->job_dir = absolute(allocation.submit_dir.empty() ? plan->work_dir : allocation.submit_dir, *job_dir);
   if (input.run_number > 1) plan->job_dir += "." + std::to_string(input.run_number);
+  auto metrics = expand_metrics(input.request.metrics, names);
+  if (!metrics) return std::move(metrics).error().with_context("--metrics");
+  plan->metrics = *std::move(metrics);
   plan->checkpoint = input.request.checkpoint;
   if (!plan->checkpoint) return {};
-  CheckpointSpec& spec = *plan->checkpoint;
-  if (!spec.literal) {
-    auto path = expand_path(spec.path, names);
-    if (!path) return std::move(path).error().with_context("--checkpoint");
-    spec.path = *path;
-    spec.literal = true;
-  }
-  spec.path = absolute(plan->work_dir, spec.path);
+  if (Status expanded = expand_checkpoint(names, &*plan->checkpoint); !expanded)
+    return std::move(expanded).error().with_context("--checkpoint");
+  plan->checkpoint->path = absolute(plan->work_dir, plan->checkpoint->path);
+  // The working directory may have what the path itself may not, and each learner would refuse it.
+  auto read = parse_checkpoint(format_checkpoint(*plan->checkpoint));
+  if (!read) return std::move(read).error().with_context("--checkpoint");
   return {};
 }
 
@@ -257,8 +259,7 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->launcher_store = choice.entry->store == "launcher" && has_torch(*plan);
   if (choice.version != nullptr) plan->activate = choice.version->activate;
   plan->framework_environment = choice.environment();
-  plan->metrics = choice.entry->metrics;
-  plan->metrics.insert(plan->metrics.end(), input.request.metrics.begin(), input.request.metrics.end());
+  plan->metrics.insert(plan->metrics.begin(), choice.entry->metrics.begin(), choice.entry->metrics.end());
   plan->command = input.command;
   plan->container = input.container;
   plan->python_folder = plan->container.image.empty() ? input.python_folder : image::python_folder(plan->job_dir);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/parse.h"
+#include "common/contract/metric_patterns.h"
 #include "common/contract/path_pattern.h"
 #include "slurm-plugin/job_submit/gpu_count.h"
 #include "slurm-plugin/job_submit/room.h"
@@ -57,14 +58,20 @@ class Shaper {
                    "--dl-* flags are not available in heterogeneous jobs; allowed: a job of one component"};
     const bool one_at_a_time = given_.array.size() > 2 && given_.array.compare(given_.array.size() - 2, 2, "%1") == 0;
     const bool several = given_.array.find_first_of(",-") != std::string::npos;
+    if (request_.metrics)
+      for (const std::string& part : *request_.metrics) DL_TRY(check_index("--dl-metrics", event_folder(part)));
+    if (request_.checkpoint) DL_TRY(check_index("--dl-checkpoint", request_.checkpoint->local));
     if (!request_.checkpoint || request_.checkpoint->literal) return check_array(several && !one_at_a_time);
     const std::string& path = request_.checkpoint->path;
-    if (given_.array.empty() && path_holds(path, "a"))
-      return conflict(
-          fmt::format("--dl-checkpoint: '{}': '%a' is the index in a job array, and this job is none; allowed: %j, "
-                      "or --array",
-                      printable(path)));
+    DL_TRY(check_index("--dl-checkpoint", path));
     return check_array(several && !one_at_a_time && !path_holds(path, "ja"));
+  }
+
+  Status check_index(const char* flag, std::string_view path) {
+    if (!given_.array.empty() || !path_holds(path, "a")) return {};
+    return conflict(
+        fmt::format("{}: '{}': '%a' is the index in a job array, and this job is none; allowed: %j, or --array", flag,
+                    printable(path)));
   }
 
   Status check_array(bool shared) {

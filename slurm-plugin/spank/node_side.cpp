@@ -126,6 +126,14 @@ Status NodeSide::start_task(spank_t spank) {
   return {};
 }
 
+Result<CheckpointSpec> NodeSide::checkpoint(spank_t spank) const {
+  CheckpointSpec spec = *request_.checkpoint;
+  const PathNames names = names_in_environment([&](const char* name) { return get(spank, name); });
+  if (Status expanded = expand_checkpoint(names, &spec); !expanded)
+    return std::move(expanded).error().with_context("--dl-checkpoint");
+  return spec;
+}
+
 Result<LearnerContext> NodeSide::context(spank_t spank) const {
   LearnerContext c;
   DL_TRY_ASSIGN(c.rank, number(spank, "SLURM_PROCID", 0));
@@ -168,13 +176,8 @@ Result<LearnerContext> NodeSide::context(spank_t spank) const {
   char folder[PATH_MAX];
   if (::getcwd(folder, sizeof folder) != nullptr) c.work_dir = folder;
   if (request_.checkpoint) {
-    std::string path = request_.checkpoint->path;
-    if (!request_.checkpoint->literal) {
-      auto expanded = expand_path(path, names_in_environment([&](const char* name) { return get(spank, name); }));
-      if (!expanded) return std::move(expanded).error().with_context("--dl-checkpoint");
-      path = *std::move(expanded);
-    }
-    c.checkpoint_dir = path.front() == '/' ? path : c.work_dir + "/" + path;
+    DL_TRY_ASSIGN(const CheckpointSpec spec, checkpoint(spank));
+    c.checkpoint_dir = spec.path.front() == '/' ? spec.path : c.work_dir + "/" + spec.path;
   }
   return c;
 }
@@ -197,9 +200,8 @@ Status NodeSide::add_families(spank_t spank) {
   recipe.python_folder = installed_python_folder();
   Environment known;
   if (request_.checkpoint) {
-    CheckpointSpec spec = *request_.checkpoint;
+    DL_TRY_ASSIGN(CheckpointSpec spec, checkpoint(spank));
     spec.path = learner.checkpoint_dir;
-    spec.literal = true;
     known.emplace(env::kCheckpoint, format_checkpoint(spec));
   }
   recipe.known = &known;

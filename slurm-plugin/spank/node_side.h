@@ -37,6 +37,7 @@ class NodeSide {
   Status find_framework();
   Status add_families(spank_t spank);
   Result<LearnerContext> context(spank_t spank) const;
+  Result<CheckpointSpec> checkpoint(spank_t spank) const;
   bool is_plain_step() const;
 
   const uint32_t step_id_;

@@ -79,3 +79,21 @@ ends() { wait_state "$1" COMPLETED 60 && cat "slurm-$1.out"; }
   wait_state "$job" COMPLETED 60
   assert_contains "$(cat "slurm-$job.out")" '/a,b$'
 }
+
+@test "names of the job in local= and in events: of --dl-metrics, in the elements of an array; what is never expanded is refused" {
+  printf '#!/bin/bash\nexec dlrun -- sh -c '"'"'echo "spec=$DL_CHECKPOINT"'"'"'\n' >spec.sh
+  job=$(submit --array=1-2 --dl-learners=1 --dl-checkpoint='ck/%A_%a,local=/tmp/%A-%2a' --dl-metrics='events:tb/%A_%a' spec.sh)
+  for i in 1 2; do
+    wait_file "slurm-${job}_$i.out" 'spec=' 60
+    assert_contains "$(cat "slurm-${job}_$i.out")" "spec=$PWD/ck/${job}_$i,keep=3,local=/tmp/$job-0$i$"
+    [ "$(jq -r '.metrics[]' "dl-${job}_$i/plan.json")" = "events:tb/${job}_$i" ]
+  done
+  job=$(submit --array=1-2 --dl-framework=generic --dl-learners=1 --dl-checkpoint='ck-%a,local=/tmp/%A-%a' --wrap 'srun sh -c "echo spec=\$DL_CHECKPOINT"')
+  for i in 1 2; do wait_file "slurm-${job}_$i.out" "^spec=$PWD/ck-$i,keep=3,local=/tmp/$job-$i$" 60; done
+  # shellcheck disable=SC2016
+  for flag in '--dl-checkpoint=ck,local=/scratch/$SLURM_JOB_ID' '--dl-metrics=events:$HOME/tb' '--dl-metrics=events:tb-%q' '--dl-image=~/a.sif'; do
+    run on_login sbatch --dl-learners=1 "$flag" spec.sh
+    [ "$status" -ne 0 ]
+    assert_contains "$output" "dl: ${flag%%=*}: .*(is not expanded, since no shell reads this|stands for nothing here)"
+  done
+}

@@ -48,7 +48,7 @@ TEST(PathPattern, what_this_job_has_not_is_named) {
 TEST(PathPattern, what_is_never_expanded_is_refused_before_the_job_is_there) {
   for (const char* good : {"ck", "%j", "~/ck-%A_%a", "%%", "100%%", "~", "%10j"})
     EXPECT_TRUE(check_path_pattern(good)) << good;
-  for (const char* bad : {"%", "ck-%", "%q", "%N", "%11j", "%3%", "$HOME", "a${X}b", "~ada", "~ada/x"}) {
+  for (const char* bad : {"%", "ck-%", "%q", "%N", "%11j", "%3%", "$HOME", "a${X}b", "`pwd`/ck", "~ada", "~ada/x"}) {
     const Status checked = check_path_pattern(bad);
     ASSERT_FALSE(checked) << bad;
     EXPECT_NE(checked.error().text.find("allowed: %j (job id)"), std::string::npos) << checked.error().text;

@@ -150,6 +150,9 @@ TEST(Checkpoint, of_other_forms_is_refused) {
                           "ck,local=",
                           "ck,local=tmp",
                           "ck,local=/a\nb",
+                          "ck,local=/scratch/$SLURM_JOB_ID",
+                          "ck,local=/tmp/%q",
+                          "ck,local=/tmp/%",
                           "ck,partner",
                           "ck,local=/tmp,partner=1",
                           "ck,local=/tmp,partner,partner",
@@ -158,6 +161,9 @@ TEST(Checkpoint, of_other_forms_is_refused) {
                           "c\nk",
                           "c\x7fk",
                           "ck-%q",
+                          "s3://bucket/ck",
+                          "file:///tmp/ck,keep=2",
+                          "`pwd`/ck",
                           "ck-%",
                           "ck-%99j",
                           "$HOME/ck",
@@ -177,7 +183,8 @@ TEST(Checkpoint, of_other_forms_is_refused) {
 TEST(Checkpoint, survives_writing_and_reading) {
   for (const char* text : {"/a", "ck,every=10m", "ck,every=1h30m,keep=7", "a b,every=50steps,keep=1000",
                            "ck,every=auto,keep-every=7,best=acc:max:3,local=/dev/shm,partner", "ck,local=/tmp/x y",
-                           "~/ck-%j,keep=2", "\"/lr=0.1,bs=32/$x/%q \\\" \\\\\",every=5m", "\"~x\""}) {
+                           "ck-%a,local=/tmp/%u/%A_%a", "\"a,b\",local=/tmp/%j", "~/ck-%j,keep=2",
+                           "\"/lr=0.1,bs=32/$x/%q \\\" \\\\\",every=5m", "\"~x\""}) {
     auto first = parse_checkpoint(text);
     ASSERT_TRUE(first) << text;
     auto second = parse_checkpoint(format_checkpoint(*first));
@@ -188,6 +195,34 @@ TEST(Checkpoint, survives_writing_and_reading) {
     EXPECT_EQ(first->keep, second->keep);
     EXPECT_EQ(format_checkpoint(*first), format_checkpoint(*second));
   }
+}
+
+std::string expanded(const std::string& text, const PathNames& names) {
+  auto spec = parse_checkpoint(text);
+  if (!spec) return spec.error().text;
+  for (int i = 0; i < 2; ++i)  // once more changes nothing
+    if (Status done = expand_checkpoint(names, &*spec); !done) return done.error().text;
+  const std::string written = format_checkpoint(*spec);
+  auto read = parse_checkpoint(written);
+  return read && format_checkpoint(*read) == written ? written : "is read as another one: " + written;
+}
+
+TEST(Checkpoint, has_names_of_the_job_in_its_path_and_in_that_of_the_node) {
+  PathNames names;
+  name_job("12_3", &names);
+  names.name = "lr=0.1,b";
+  names.user = "ada";
+  names.home = "/home/ada";
+  EXPECT_EQ(expanded("ck-%A_%a,local=/tmp/%u/%j", names), "ck-12_3,keep=3,local=/tmp/ada/12_3");
+  EXPECT_EQ(expanded("~/%x,local=/tmp/%4a", names), "\"/home/ada/lr=0.1,b\",keep=3,local=/tmp/0003");
+  EXPECT_EQ(expanded("\"ck-%j\",local=/tmp/%j", names), "\"ck-%j\",keep=3,local=/tmp/12_3");
+  EXPECT_EQ(expanded("ck,local=/tmp/%x", names),
+            "'/tmp/lr=0.1,b' holds a ',', which local= cannot; allowed: another job name, or local=DIR without %x and "
+            "%%");
+  PathNames alone;
+  name_job("12", &alone);
+  EXPECT_NE(expanded("ck,local=/tmp/%a", alone).find("local: '/tmp/%a': '%a' is the index in a job array"),
+            std::string::npos);
 }
 
 TEST(Tier, is_one_of_three_words) {
@@ -208,7 +243,8 @@ TEST(Image, is_a_path_and_no_address) {
   const std::string digest = "a.sif@sha256:" + std::string(64, '0');
   EXPECT_EQ(*parse_image(digest), digest);
   expect_refused(parse_image("a.sif@sha256:12"), "a.sif@sha256:12");
-  for (const char* bad : {"docker://debian", "a\nb", "a\x7f"}) expect_refused(parse_image(bad), bad);
+  for (const char* bad : {"docker://debian", "a\nb", "a\x7f", "~/a.sif", "~ada/a.sif", "$HOME/a.sif", "a/${X}.sqfs"})
+    expect_refused(parse_image(bad), bad);
   expect_refused(parse_image(""), "");
   expect_refused(parse_image(std::string(1025, 'x')), "1025 bytes");
   expect_refused(parse_image(kHuge), "huge");

@@ -50,6 +50,22 @@ TEST(MetricPatternsTest, FoldersOfEventFilesStandBesideExpressions) {
   EXPECT_NE(refusal("events:" + std::string(1001, 'x')).find("is too long"), std::string::npos);
 }
 
+TEST(MetricPatternsTest, FoldersOfEventFilesHaveNamesOfTheJob) {
+  PathNames names;
+  name_job("12_3", &names);
+  names.home = "/home/ada";
+  const auto expanded = [&](const std::string& spec) {
+    const auto parts = expand_metrics(*parse_metrics(spec), names);
+    return parts ? parts->front() : parts.error().text;
+  };
+  EXPECT_EQ(expanded("events:runs/%A_%a"), "events:runs/12_3");
+  EXPECT_EQ(expanded("events:~/tb"), "events:/home/ada/tb");
+  EXPECT_EQ(expanded("x=%{INT:x}"), "x=%{INT:x}");
+  EXPECT_EQ(expanded("events:%x").find("events: '%x': '%x' is the job's name, and this run has none"), 0u);
+  EXPECT_EQ(refusal("events:$HOME/tb").find("events: '$HOME/tb': '$' is not expanded"), 0u);
+  EXPECT_EQ(refusal("x=%{INT:x} || events:runs/%q").find("events: 'runs/%q': '%q' stands for nothing here"), 0u);
+}
+
 std::string found_in(const std::string& spec, const std::string& line) {
   LogPatterns patterns;
   const auto typed = parse_metrics(spec);

@@ -276,11 +276,24 @@ TEST(LaunchPlan, PathsAreAbsoluteAndRelativeOnesToTheRightPlace) {
   EXPECT_EQ(plan->checkpoint->path, "/scratch/ck");
   EXPECT_EQ(plan->job_dir, "/home/ada/dl-12");  // beside the script that was submitted
   in.site.job_dir = "/jobs/%j/x-%j";
+  in.request.metrics = {"events:runs/%j", "loss=%{FLOAT:loss}"};
   EXPECT_EQ(make_plan(in)->job_dir, "/jobs/12/x-12");
+  EXPECT_EQ(make_plan(in)->metrics, (std::vector<std::string>{"events:runs/12", "loss=%{FLOAT:loss}"}));
   Environment environment;
   ASSERT_TRUE(add_learner_environment(*plan, 0, RunFacts{}, &environment));
   EXPECT_EQ(environment.at("DL_CHECKPOINT_DIR"), "/scratch/ck");
   EXPECT_EQ(environment.at("DL_CHECKPOINT"), "/scratch/ck,every=50steps,keep=3");
+}
+
+TEST(LaunchPlan, ACheckpointThatLearnersCouldNotReadIsRefusedBeforeTheyStart) {
+  PlanInput in = input(1, 0, {{"n1", 1, 1, 0}});
+  in.request.checkpoint = CheckpointSpec{};
+  in.request.checkpoint->path = "ck";
+  in.work_dir = "/home/lr=0.1,b `x` %j $y";
+  EXPECT_TRUE(make_plan(in));
+  in.work_dir = "/home/new\nline";
+  EXPECT_NE(error_of(in).find("--checkpoint: '/home/new\\x0aline/ck' holds a control character"), std::string::npos)
+      << error_of(in);
 }
 
 TEST(LaunchPlan, WithoutSlurmDirectOrThroughMpirun) {

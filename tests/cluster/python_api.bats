@@ -174,7 +174,7 @@ END
 @test "checkpoints: of each element of an array its own, and in a working directory with odd characters" {
   mkdir 'a,b %j "$x' && cd 'a,b %j "$x'
   run --separate-stderr python <<'END'
-import os, dl
+import json, os, dl
 def where(*_): return os.environ["DL_CHECKPOINT_DIR"]
 print(dl.submit(where, checkpoint="ck,keep=2", time=5).result() == os.path.join(os.getcwd(), "ck"))
 try: dl.submit(where, checkpoint="ck-%j")
@@ -182,11 +182,15 @@ except dl.SubmitError as error: print(error)
 os.mkdir("../50%"), os.chdir("../50%")
 jobs = dl.map_array(where, range(2), checkpoint="ck-%a,keep=2", time=5)
 print([job.result() == os.path.join(os.getcwd(), "ck-%d" % i) for i, job in enumerate(jobs)])
+job = dl.submit(where, checkpoint="ck", metrics="events:tb/%j || x=%{INT:x}", time=5)
+job.wait()
+with open(os.path.join(job.folder, "dl-" + job.id, "plan.json")) as plan:
+    print(json.load(plan)["metrics"] == ["events:" + os.getcwd() + "/tb/" + job.id, "x=%{INT:x}"])
 END
   [ "$status" -eq 0 ]
   assert_contains "$output" '^True$'
   assert_contains "$output" "names of the job cannot stand in a relative path here"
-  assert_contains "$output" '^\[True, True\]$'
+  [[ $output == *$'\n[True, True]\nTrue' ]]
 }
 
 @test "within a job, as in a notebook that runs in one, a job of its own is submitted" {

@@ -96,8 +96,10 @@ def _options(options: Dict[str, Optional[Number]], sbatch: Sequence[str]) -> Lis
             raise TypeError(f"dl.submit(): {key} is {value!r}; it takes a number or text, as dlrun's option {DLRUN_OPTIONS[key]} does")
         if key == "checkpoint":
             value = _beside(os.getcwd(), str(value))
-        if key == "image" and not str(value).startswith("~"):
-            value = os.path.join(os.getcwd(), str(value))
+        if key == "metrics":
+            value = " || ".join(_events_beside(os.getcwd(), part) for part in str(value).split(" || "))
+        if key == "image":
+            value = os.path.join(os.getcwd(), os.path.expanduser(str(value)))
         words.append(f"{DLRUN_OPTIONS[key]}={value}")
     if isinstance(sbatch, str):
         raise TypeError(f"dl.submit(): sbatch is the text {sbatch!r}; it takes a list of options: sbatch=[{sbatch!r}]")
@@ -115,13 +117,22 @@ def _beside(folder: str, checkpoint: str) -> str:
     if path.startswith(("/", "~", '"')):
         return checkpoint
     whole = folder.replace("%", "%%") + "/" + path
-    if not re.search(r'[,$"\\]', folder):
+    if not re.search(r'[,$`"\\]', folder):
         return whole + comma + rest
     # Such a folder has to be quoted, and within quotes names of the job are not expanded.
     if "%" in path:
         raise SubmitError(f"checkpoint={checkpoint!r}: names of the job cannot stand in a relative path here, since the working directory "
-                          f"'{folder}' holds one of , $ \" \\; give an absolute path")
+                          f"'{folder}' holds one of , $ ` \" \\; give an absolute path")
     return '"' + re.sub(r'(["\\])', r"\\\1", os.path.join(folder, path)) + '"' + comma + rest
+
+
+def _events_beside(folder: str, part: str) -> str:
+    """A part of ``metrics`` that names a relative folder of event files, "events:DIR", with the path below the folder:
+    the learners' working directory, which is not that of dlrun."""
+    path = part.strip().partition("events:")[2]
+    if not part.strip().startswith("events:") or path.startswith(("/", "~", " ")) or not path or "%{" in path or "(?" in path:
+        return part
+    return "events:" + folder.replace("%", "%%") + "/" + path
 
 
 def _pickled(function: Any, arguments: List[Tuple[Any, ...]], kwargs: Dict[str, Any]) -> Tuple[bytes, List[bytes]]:

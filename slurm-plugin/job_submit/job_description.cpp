@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -110,9 +111,6 @@ bool has_core_spec(const job_desc_msg_t& job) {
 Submission read_submission(const job_desc_msg_t& job) {
   Submission given;
   given.batch = job.script != nullptr;
-  // The script is only searched if the result can lead to a message: a long script takes milliseconds, in which
-  // slurmctld waits.
-  given.one_process = given.batch && is_given(job, env::kLearners) && !may_start_tasks(job.script);
   const char* client = find_value(job, kClientEnv);
   given.srun = !given.batch && client != nullptr && std::strcmp(client, "srun") == 0;
   // slurmctld sets het_job_offset to NO_VAL for every job of one component, except for jobs of scrontab.
@@ -128,6 +126,12 @@ Submission read_submission(const job_desc_msg_t& job) {
   for (auto* field : {&given.tasks, &given.min_nodes, &given.max_nodes, &given.tasks_per_node, &given.tasks_per_gpu,
                       &given.tasks_per_core, &given.cpus_per_task})
     if (*field == 0) field->reset();
+  // The script is only searched if the result can lead to a message: a long script takes milliseconds, in which
+  // slurmctld waits.
+  const bool several =
+      std::max({given.tasks.value_or(1), given.min_nodes.value_or(1), given.tasks_per_node.value_or(1)}) > 1;
+  const bool learners = is_given(job, env::kLearners) || (several && is_given(job, env::kGpus));
+  given.one_process = given.batch && learners && !may_start_tasks(job.script);
   // With these options (--hint=nomultithread sets them) and --nodes, sbatch itself sets the number of tasks to the
   // number of nodes, as if the user had asked for that.
   const bool sbatch_counts = given.tasks_per_core || given16(job.threads_per_core);

@@ -411,7 +411,7 @@ class Shaper {
     if (request_.restarts.value_or(0) > 0) text += ", " + plural(*request_.restarts, "restart", "restarts");
     if (reclaimable_ && !request_.checkpoint)
       text += "\ndl: without --dl-checkpoint all progress is lost when the borrowed GPUs are taken back";
-    if (given_.one_process && request_.learners && learners_ > 1)
+    if (given_.one_process && learners_ > 1)
       text += fmt::format(
           "\ndl: the script calls neither dlrun nor srun, so it runs once, on the first node, and what {} learners "
           "were to "

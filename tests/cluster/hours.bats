@@ -294,6 +294,9 @@ wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
   [ "$status" -eq 0 ]
   assert_contains "$output" '^sbatch: dl: generic, 2 learners x 1 GPU'
   assert_contains "$output" '^sbatch: dl: the script calls neither dlrun nor srun, so it runs once, on the first node, and what 2 learners were'
+  # Also where Slurm's own options say how many there are.
+  run on_login sbatch --ntasks=2 --dl-gpus=1 --wrap 'python3 -c 0'
+  assert_contains "$output" 'dl: the script calls neither dlrun nor srun, .* what 2 learners were'
   run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'dlrun -- python3 -c 0'
   [[ $output != *neither* ]]
   for client in salloc srun; do

@@ -76,6 +76,9 @@ TEST(Shape, says_that_a_script_without_a_launcher_leaves_learners_idle) {
                         "4 learners were to use stays idle; start them with: dlrun -- COMMAND"),
       std::string::npos)
       << got->message;
+  Submission counted = alone;
+  counted.tasks = 3;
+  EXPECT_NE(shape("gpus=1", counted)->message.find("what 3 learners were to use stays idle"), std::string::npos);
   EXPECT_EQ(shape("learners=1 gpus=1", alone)->message.find("neither"), std::string::npos) << "one process is all";
   EXPECT_EQ(shape("learners=4 gpus=1")->message.find("neither"), std::string::npos);
 }

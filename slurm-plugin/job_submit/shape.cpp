@@ -419,9 +419,10 @@ class Shaper {
           learners_);
     if (elastic_ && (learners_ != request_.learners->min || most_learners_ != request_.learners->max))
       text += fmt::format(
-          "\ndl: --dl-learners={} becomes {} to {}: an elastic job has the same number of learners, here {}, on each "
-          "node",
-          range_text(), learners_, most_learners_, *shape_.tasks_per_node);
+          "\ndl: --dl-learners={} becomes {}: an elastic job has the same number of learners, here {}, on each node",
+          range_text(),
+          learners_ == most_learners_ ? std::to_string(learners_) : fmt::format("{} to {}", learners_, most_learners_),
+          *shape_.tasks_per_node);
     return text;
   }
 

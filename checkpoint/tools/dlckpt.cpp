@@ -21,6 +21,8 @@ int main(int argc, char** argv) {
                          "Works on the checkpoints of slurm-dl: list, verify, compare, convert. See dlckpt(1).");
     line.version("--version", "dlckpt " PACKAGE_VERSION);
     line.require_subcommand();
+    line.instead_of({"list", "status"}, "dlckpt ls DIR lists checkpoints");
+    line.instead_of({"rm", "delete", "clean"}, "dlckpt gc DIR removes checkpoints that are not kept");
     // One row for each subcommand.
     add_ls(&line, &exit_code);
     add_show(&line, &exit_code);

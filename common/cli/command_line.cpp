@@ -3,10 +3,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "common/base/nearest.h"
 #include "common/base/parse.h"
@@ -202,6 +204,19 @@ void CommandLine::footer(std::string text) {
   footer_ = std::move(text);
 }
 
+void CommandLine::instead_of(std::vector<std::string> words, std::string instead) {
+  instead_.emplace_back(std::move(words), std::move(instead));
+}
+
+// "; " and what is typed here instead of the word; empty if nothing is known of it.
+std::string CommandLine::instead(std::string word) const {
+  word.resize(std::min(word.find('='), word.size()));
+  std::replace(word.begin(), word.end(), '_', '-');
+  for (const auto& [words, text] : instead_)
+    if (std::find(words.begin(), words.end(), word) != words.end()) return "; " + text;
+  return {};
+}
+
 void CommandLine::exactly_one_of(std::vector<std::string> names) {
   exactly_one_.push_back(std::move(names));
 }
@@ -305,6 +320,8 @@ Status CommandLine::take_argument(const std::string& word) {
   std::vector<std::string> names;
   for (const auto& sub : subcommands_) names.push_back(sub->name_);
   const std::string guess = did_you_mean(word, names);
+  if (const std::string other = instead(word); !other.empty())
+    return Error{Errc::kInvalid, fmt::format("{} is no subcommand of {}{}", quoted(word), full_name(), other)};
   if (!subcommands_.empty())
     return Error{
         Errc::kInvalid,
@@ -381,6 +398,7 @@ Error CommandLine::unknown(const std::string& word) const {
   for (const auto& row : options_)
     for (const std::string& name : row->names_) names.push_back(name);
   std::string text = fmt::format("{} is no option of {}", quoted(word), full_name());
+  if (const std::string other = instead(word); !other.empty()) return Error{Errc::kInvalid, text + other};
   const std::string guess = did_you_mean(std::string_view(word).substr(0, word.find('=')), names);
   if (!guess.empty()) return Error{Errc::kInvalid, text + guess};
   if (!arguments_.empty() && arguments_.front()->takes_rest_) text += "; a command of that name follows --";

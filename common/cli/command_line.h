@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -91,6 +92,9 @@ class CommandLine {
   // Adds the option `names`, which parse() answers with `text`.
   void version(const std::string& names, std::string text);
   void footer(std::string text);
+  // Words of other programs, with or without leading dashes, for each of which the complaint that it is no option or
+  // subcommand ends in `instead`. An underscore in what is typed counts as a dash.
+  void instead_of(std::vector<std::string> words, std::string instead);
   // Exactly one of these options must be given.
   void exactly_one_of(std::vector<std::string> names);
 
@@ -126,6 +130,7 @@ class CommandLine {
   const CommandLine& innermost() const;
   std::string full_name() const;
   Error unknown(const std::string& word) const;
+  std::string instead(std::string word) const;
   std::string subcommand_names() const;
 
   std::string name_, summary_, footer_, version_;
@@ -133,6 +138,7 @@ class CommandLine {
   std::vector<std::unique_ptr<CommandRow>> options_, arguments_;
   std::vector<std::unique_ptr<CommandLine>> subcommands_;
   std::vector<std::vector<std::string>> exactly_one_;
+  std::vector<std::pair<std::vector<std::string>, std::string>> instead_;
   std::function<void()> action_;
   bool help_ = false, version_asked_ = false;
   bool needs_subcommand_ = false, chosen_ = false;

@@ -37,6 +37,12 @@ int run(int argc, char** argv) {
   CommandLine line("dlctl", "Show and steer deep-learning jobs of slurm-dl.");
   line.version("--version", PACKAGE_STRING "\n" + served_versions());
   line.require_subcommand();
+  line.instead_of({"list", "ls", "ps", "queue", "jobs", "show"},
+                  "dlctl status lists your jobs, dlctl status --ended those that have ended");
+  line.instead_of({"cancel", "kill", "stop", "delete"},
+                  "scancel JOB ends a job for good; dlctl pause JOB saves it, so that it can go on");
+  line.instead_of({"submit", "run", "start"}, "jobs are submitted by sbatch SCRIPT, or dlrun --submit -- COMMAND");
+  line.instead_of({"help"}, "dlctl --help, or dlctl SUBCOMMAND --help");
   line.footer("Each subcommand has a --help of its own. Exit codes and examples: dlctl(1).");
   std::vector<std::pair<CommandLine*, Run>> runs;
   for (const Subcommand& row : kSubcommands) {

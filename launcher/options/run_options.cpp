@@ -60,6 +60,13 @@ ParsedArguments parse_arguments(int argc, char** argv) {
       .form("OPTION")
       .heading("With --submit");
   line.rest("COMMAND", &run.command, "What each learner runs");
+  // What users of torchrun, mpirun, srun and accelerate type.
+  line.instead_of({"--nproc-per-node", "--ntasks", "--ntasks-per-node", "--np", "--num-processes", "--world-size"},
+                  "--learners N starts so many processes, on all nodes of the job together");
+  line.instead_of({"--nnodes", "--nodes", "--node-rank", "--master-addr", "--master-port", "--rdzv-backend",
+                   "--rdzv-endpoint", "--rdzv-id", "--standalone", "--num-machines", "--machine-rank"},
+                  "dlrun takes the nodes from the job and the address from them: leave it out");
+  line.instead_of({"--max-restarts"}, "--restarts N is the same here");
   ParsedArguments parsed;
   auto fail = [&parsed](const std::string& text) {
     std::fprintf(stderr, "dlrun: %s\nTry 'dlrun --help'.\n", text.c_str());

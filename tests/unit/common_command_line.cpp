@@ -100,6 +100,25 @@ TEST(CommandLine, EachMistakeIsNamed) {
   EXPECT_EQ(said({"7", "--form", "xml"}), "! --form: 'xml' is not allowed; allowed: csv, json");
 }
 
+TEST(CommandLine, WordsOfOtherProgramsAreAnsweredByWhatIsTypedHere) {
+  const auto said_of = [](std::vector<const char*> words) {
+    CommandLine line("tool", "");
+    int learners = 0;
+    line.option("--learners", &learners, "");
+    line.subcommand("stoop", "");
+    line.instead_of({"--nproc-per-node", "--np"}, "--learners N starts so many");
+    line.instead_of({"stop"}, "scancel ends it");
+    words.insert(words.begin(), "tool");
+    const Result<std::string> text = line.parse(static_cast<int>(words.size()), words.data());
+    return text ? *text : text.error().text;
+  };
+  for (const char* word : {"--nproc_per_node", "--nproc-per-node=4", "--np"})
+    EXPECT_NE(said_of({word, "4"}).find("' is no option of tool; --learners N starts so many"), std::string::npos)
+        << word;
+  EXPECT_EQ(said_of({"stop", "12"}), "'stop' is no subcommand of tool; scancel ends it");
+  EXPECT_NE(said_of({"stp"}).find("did you mean 'stoop'?"), std::string::npos);
+}
+
 TEST(CommandLine, NumbersAreReadWholeAndWithinTheirLimits) {
   for (const char* bad : {"", "x", "-1", "101", "5x", " 5", "+5", "1e1", "99999999999999999999"})
     EXPECT_EQ(said({"7", "-n", bad}),

@@ -154,9 +154,11 @@ void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool 
   const int64_t used = static_cast<int64_t>(plan->learner_count()) * plan->gpus_per_learner;
   if (gpus_known && gpus > used)
     plan->warnings.push_back(std::to_string(gpus - used) + " of " + count_text(gpus, "GPU") +
-                             (gpus - used == 1 ? " stays idle" : " stay idle"));
+                             (gpus - used == 1 ? " is" : " are") + " not used by this dlrun");
   if (overcommit || (!plan->under_slurm && cpus > 0 && plan->world_size() > cpus)) {
-    plan->warnings.push_back(std::to_string(plan->world_size()) + " learners share " + count_text(cpus, "CPU") +
+    const bool one = plan->world_size() == 1;  // beside other dlruns of the job
+    plan->warnings.push_back(count_text(plan->world_size(), "learner") + (one ? " has to share " : " share ") +
+                             count_text(cpus, "CPU") +
                              (plan->under_slurm ? "; ask for more with --cpus-per-task or --cpus-per-gpu" : ""));
   }
 }

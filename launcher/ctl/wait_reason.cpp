@@ -46,7 +46,7 @@ constexpr ReasonRow kReasons[] = {
     {"Reservation", "waiting for its reservation", About::kReservation, false},
     {"ReservationDeleted", "its reservation is gone", About::kReservation, true,
      "scontrol update JobId=%J ReservationName=NAME, or scancel %J"},
-    {"Licenses", "the quota is used up", About::kLicences, false},
+    {"Licenses", "its quota is used up, or licences that it asks for are in use", About::kLicences, false},
     {"JobArrayTaskLimit", "as many elements of its array run as the array allows", About::kArray, false,
      "scontrol update JobId=%J ArrayTaskThrottle=N allows more"},
     {"Cleaning", "Slurm is cleaning up after its last run", About::kNothing, false},

@@ -14,6 +14,7 @@
 #include "launcher/ctl/wait_texts.h"
 #include "launcher/slurm_cli/records.h"
 #include "launcher/slurm_cli/slurm_cli.h"
+#include "slurm-plugin/policy/tokens.h"
 
 namespace dl::ctl {
 namespace {
@@ -331,6 +332,10 @@ class Answering {
 
   void licences() {
     const std::string asked = of(texts_.job, "Licenses");
+    answer_.sentence = fmt::format("job {} waits: {} (Licenses)", id_,
+                                   policy::names_token(asked) && policy::without_tokens(asked).empty()
+                                       ? "the quota is used up"
+                                       : "not all licences that it asks for are free");
     say("it asks for " + printable(asked, 200));
     for (const slurm_cli::Licence& licence : slurm_cli::parse_licences(texts_.licences))
       for (const std::string& item : split(asked, ','))

@@ -360,6 +360,10 @@ TEST_F(Wait, LicencesArraysAndWhatDoesNotWait) {
   texts.licences =
       "LicenseName=foo Total=4 Used=3 Free=1 Reserved=0 Remote=no\nLicenseName=bar Total=1 Used=1 Free=0\n";
   EXPECT_NE(all_of(explain_wait(texts)).find("of 'foo' there are 4, of which 1 is free"), std::string::npos);
+  // A licence of the user's own says nothing of a quota, which licences that begin with dl_ count.
+  EXPECT_EQ(explain_wait(texts).sentence, "job 9 waits: not all licences that it asks for are free (Licenses)");
+  texts.job.values["Licenses"] = "dl_vision:2,dl_vision/borrow:1";
+  EXPECT_EQ(explain_wait(texts).sentence, "job 9 waits: the quota is used up (Licenses)");
   job = job_text("JobArrayTaskLimit");
   job.replace(0, job.find(" JobName"), "JobId=14 ArrayJobId=14 ArrayTaskId=2-5%2 ArrayTaskThrottle=2");
   texts = texts_of(job_text("Priority"));

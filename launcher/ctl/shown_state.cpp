@@ -63,6 +63,15 @@ std::string no_last_word(JobState state) {
   return std::string("dlrun was killed, or its node was lost, while the job was in state ") + record::state_name(state);
 }
 
+// The same where Slurm tells that a signal ended the batch script, and all that it had started with it.
+std::string no_last_word(JobState state, const std::string& exit_code) {
+  const size_t colon = exit_code.find(':');
+  const std::string signal = colon == std::string::npos ? "" : exit_code.substr(colon + 1);
+  if (signal.empty() || signal == "0") return no_last_word(state);
+  return "signal " + signal + " ended the batch script, and dlrun with it, while the job was in state " +
+         record::state_name(state);
+}
+
 // Whether dlrun recorded that the job was cancelled: its reason then begins with this word.
 bool says_cancelled(const record::JobSummary& summary) {
   return summary.state == JobState::kFailed && starts_with(summary.reason, "cancelled");
@@ -84,7 +93,8 @@ ShownState of_ended(const slurm_cli::JobInfo& info, const record::JobSummary& su
   const std::string before = active || summary.reason.empty() ? "" : "; before: " + summary.reason;
   if (info.state == "COMPLETED") return {JobState::kCompleted, in_ms(info.end_time), "Slurm: COMPLETED" + before};
   // Slurm's FAILED means that the batch script ended by itself, in which case dlrun would have recorded its own end.
-  if (info.state == "FAILED" && active) return {JobState::kFailed, in_ms(info.end_time), no_last_word(*summary.state)};
+  if (info.state == "FAILED" && active)
+    return {JobState::kFailed, in_ms(info.end_time), no_last_word(*summary.state, info.exit_code)};
   if (starts_with(info.state, "CANCELLED"))
     return {JobState::kFailed, in_ms(info.end_time), "cancelled, by its user or an operator" + before, true};
   return {JobState::kFailed, in_ms(info.end_time), "Slurm ended it: " + info.state + before};

@@ -95,6 +95,10 @@ TEST(ShownState, EndedIsTheRecordsWordOrElseSlurms) {
   EXPECT_EQ(killed.state, JobState::kFailed);
   EXPECT_EQ(killed.reason, "dlrun was killed, or its node was lost, while the job was in state PROCESSING");
   EXPECT_EQ(shown_state(slurm("FAILED"), std::nullopt, {}, false).reason, "Slurm ended it: FAILED");
+  slurm_cli::JobInfo signalled = slurm("FAILED");
+  signalled.exit_code = "0:15";
+  EXPECT_EQ(shown_state(signalled, std::nullopt, recorded(JobState::kProcessing, 1001000), false).reason,
+            "signal 15 ended the batch script, and dlrun with it, while the job was in state PROCESSING");
 }
 
 TEST(ShownState, ACancelledJobIsShownAsSuch) {

@@ -59,11 +59,19 @@ class EndWatch {
         job_.slurm.reset();
       }  // otherwise slurmctld is busy or restarting, and its last answer counts
     }
-    return record::is_final(view_job(job_, !job_.slurm).shown.state);
+    shown_ = view_job(job_, !job_.slurm).shown;
+    return record::is_final(shown_.state);
+  }
+  // A paused job has more to say once it is resumed.
+  void say_if_paused() const {
+    if (job_.local || shown_.state != record::JobState::kHalted) return;
+    std::fprintf(stderr, "dlctl logs: job %s is HALTED, %s; follow it again after dlctl resume %s\n",
+                 job_.name().c_str(), printable(shown_.reason, 300).c_str(), job_.id.c_str());
   }
 
  private:
   Job job_;
+  ShownState shown_;
   Clock::time_point next_{};
   Clock::time_point next_slurm_{Clock::now() + kAskSlurm};
 };
@@ -122,6 +130,7 @@ Status follow(const Job& job, std::unique_ptr<AttemptLogs> current, const Option
     if (!last_round) std::this_thread::sleep_for(kPoll);
   }
   current->finish();
+  watch.say_if_paused();
   return {};
 }
 
@@ -158,9 +167,14 @@ Result<LogChoice> choice_of(const Options& options) {
 
 Status check_readable(const Job& job) {
   if (!job.has_dir()) {
+    const std::string script =
+        job.slurm && job.slurm->batch && !job.slurm->std_out.empty() && job.slurm->std_out != "/dev/null"
+            ? "; what its batch script writes is in " + printable(job.slurm->std_out, 300)
+            : "";
     return Error{Errc::kNotFound, "job " + job.name() +
                                       " has no job directory (yet): either dlrun did not start the job, or the "
-                                      "directory is elsewhere; name it with --dir DIR"};
+                                      "directory is elsewhere; name it with --dir DIR" +
+                                      script};
   }
   if (::access(job.dir.root().c_str(), R_OK | X_OK) != 0 && errno == EACCES)
     return Error{Errc::kDenied, "job directory " + printable(job.dir.root(), 300) +

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/old_jobs.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 
@@ -207,7 +209,9 @@ std::string reason_to_keep(const OldJob& job, const TreeFacts& tree, const Clean
   if (tree.checkpoint) return "it holds checkpoints";
   if (!rules.results && !tree.results.empty()) return "results/ holds " + printable(tree.results, 40);
   const int64_t newest_ms = std::max(job.ended_ms, tree.newest_s * 1000);
-  if (now_ms - newest_ms < rules.older_than_s * 1000) return "it ended " + age_text(now_ms - newest_ms) + " ago";
+  if (now_ms - newest_ms < rules.older_than_s * 1000)
+    return fmt::format("it ended {} ago, and --older-than is {}", age_text(now_ms - newest_ms),
+                       format_duration(std::chrono::seconds(rules.older_than_s)));
   return {};
 }
 

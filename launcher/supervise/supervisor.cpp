@@ -99,6 +99,7 @@ Status Supervisor::set_up() {
       journal_->begin_attempt(attempts_ + 1, 0);
       journal_->job(JobState::kDeploy, "");
       Error error = std::move(leased).error().with_context("checkpoint directory");
+      if (error.code == Errc::kDenied) error.text += "; allowed: --checkpoint=PATH in a folder that you can write to";
       journal_->job(JobState::kFailed, error.text, {}, "S303", kExitNoDirectory);
       return error;
     }

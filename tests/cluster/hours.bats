@@ -49,7 +49,7 @@ out() { cat "slurm-$1.out"; }
   status=0
   wait "$follower" || status=$?
   [ "$status" -ne 0 ]
-  assert_contains "$(cat said)" "job $job has no job directory"
+  assert_contains "$(cat said)" "job $job has no job directory .*; what its batch script writes is in $PWD/slurm-$job.out$"
 }
 
 @test "learners find the job's own name in SLURM_JOB_NAME" {

@@ -193,8 +193,9 @@ void Agent::handle_signals() {
 }
 
 // Slurm gave the signal to the task alone, which is this agent, or the batch script gave it to dlrun; without dlrun the
-// learner would have been the task, or the script's child. One without a handler would be ended by it, before it can save. One that uses the checkpoint library saves when dlrun
-// says so, and its handler may be the library's, or put the job back before the save.
+// learner would have been the task, or the script's child. One without a handler would be ended by it, before it can
+// save. One that uses the checkpoint library saves when dlrun says so, and its handler may be the library's, or put the
+// job back before the save.
 void Agent::pass_on(int signal) {
   if (learner_ <= 0) return;
   if (!progress_.path().empty() && progress_.read().state != ProgressPage::kNotAttached) return;

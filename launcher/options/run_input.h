@@ -59,8 +59,8 @@ pid_t script_process();
 // The signal that the user wants before the time limit (--signal), from job_submit_dl.so, else from the script's
 // #SBATCH lines.
 std::optional<OwnSignal> own_signal_of_job(pid_t script);
-// The same signal, if agents have to pass it on to their learners: one for the job steps, of which Slurm signals only the
-// tasks, which are the agents. Else 0. Asks Slurm for its configuration.
+// The same signal, if agents have to pass it on to their learners: one for the job steps, of which Slurm signals only
+// the tasks, which are the agents. Else 0. Asks Slurm for its configuration.
 int passed_signal(const std::optional<OwnSignal>& own);
 
 }  // namespace dl

@@ -152,6 +152,15 @@ class Others(support.Case):
         self.assertEqual(body_of(with_files("bash go.sh | tee log\n", ONE, go_sh="python t.py\n")), "dlrun --alone -- bash go.sh | tee log\n")
         self.assertEqual(of("python names.py | xargs rm\n", ONE).launches, 0)
 
+    def test_a_program_named_run_is_one_like_others(self):
+        self.assertEqual(of("run train\nrun a\n", NODE).launches, 0)
+
+    def test_several_programs_of_one_mpirun_stay(self):
+        body = "mpiexec.hydra -n 2 -host a ./one : -n 1 -host b ./two\n"
+        result = of(body, NODE)
+        self.assertEqual((result.script, result.launches), (NODE + body, 0))
+        self.assertIn("this stays with mpirun: it starts several programs", str(result.notes))
+
     def test_several_programs_of_one_srun_stay(self):
         for launch in ("srun --multi-prog programs.conf", "srun --het-group=0 python train.py : --het-group=1 python serve.py"):
             result = of(launch + "\n", NODE)

@@ -40,6 +40,7 @@ GPU_SERVERS = r"\b(vllm(?![\w.]*/)|sglang|lmdeploy|tritonserver|text-generation-
 
 class Forms(Lightning):
     each: Optional[int] = None  # the GPUs of a learner
+    framework = ""  # as --dl-framework names it, once it is known
     any_document = False  # nothing else starts a training: a program in a here document may be it, whatever it does
 
     def nodes_are_told_to_sbatch(self, launch: launches.Launch) -> bool:

@@ -196,7 +196,7 @@ class Plain(Alone):
                 continue
             raw = [shell.unquoted(self.text[word.start:word.end]) for word in cursor.top.words[cursor.top.at:]]
             name = raw[1] if len(raw) > 2 and raw[0] in ("uv", "poetry", "pixi", "pdm") and raw[1] == "run" else raw[0]
-            of_name = re.fullmatch(r"(?:[\w./$\{}-]*[-_/])?(?:pre)?(?:train|finetune)(?:er)?", raw[2] if name == "run" else name)
+            of_name = re.fullmatch(r"(?:[\w./$\{}-]*[-_/])?(?:pre)?(?:train|finetune)(?:er)?", raw[2] if name == "run" and len(raw) > 2 else name)
             if of_name and len(raw) > 1 or raw[1:2] in (["train"], ["finetune"], ["pretrain"]) and len(raw) > 2 and not launches.is_utility(raw[0]) and re.fullmatch(NO_TOOL, raw[0]):
                 launch = launches.Launch(cursor)
                 first = cursor.top.words[cursor.top.at].start

@@ -124,7 +124,6 @@ def _of_jobs(text: str, folder: str, wraps: List[wrap.Wrapped], documents: List[
 class _Migration(Plain):
     def __init__(self, text: str, folder: str):
         super().__init__(text, folder)
-        self.framework = ""
         self.others: Dict[int, List[Found]] = {}
         self.one_process: Optional[int] = None  # offset of the command, if the script starts one process without a launcher
 
@@ -295,8 +294,8 @@ class _Migration(Plain):
             return None
         if self.in_background(command) and launch.launchers[-1:] == ["srun"] and self.serves(launch):
             return None
-        if launch.launchers[:1] == ["srun"] and ("multi_prog" in launch.told[0] or ":" in raw):
-            self.note(words[0].start, "this stays with srun: it starts several programs (--multi-prog, or : between two), and learners all run the same one")
+        if launch.launchers[:1] in (["srun"], ["mpirun"]) and ("multi_prog" in launch.told[0] or ":" in raw):
+            self.note(words[0].start, f"this stays with {launch.launchers[0]}: it starts several programs (--multi-prog, or : between two), and learners all run the same one")
             return None
         if "pty" in (launch.told or [{}])[0] and (os.path.basename(launch.program) in launches.SHELLS or re.fullmatch(r"\$\{?SHELL\}?", launch.program)) and not launch.inner:
             return None  # somebody works in this shell

@@ -116,7 +116,7 @@ TEST(CommandLine, WordsOfOtherProgramsAreAnsweredByWhatIsTypedHere) {
     EXPECT_NE(said_of({word, "4"}).find("' is no option of tool; --learners N starts so many"), std::string::npos)
         << word;
   EXPECT_EQ(said_of({"stop", "12"}), "'stop' is no subcommand of tool; scancel ends it");
-  EXPECT_NE(said_of({"stp"}).find("did you mean 'stoop'?"), std::string::npos);
+  EXPECT_NE(said_of({"stopp"}).find("did you mean 'stoop'?"), std::string::npos);
 }
 
 TEST(CommandLine, NumbersAreReadWholeAndWithinTheirLimits) {

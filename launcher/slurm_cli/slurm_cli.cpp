@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <random>
 
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
@@ -228,6 +229,13 @@ namespace {
 constexpr const char* kSqueueFormat =
     "%i\x1f%T\x1f%r\x1f%u\x1f%P\x1f%q\x1f%a\x1f%S\x1f%e\x1f%V\x1f%N\x1f%Z\x1f%j\x1f%k";
 constexpr size_t kSqueueFields = 14;
+
+// What each record of squeue begins with. A working directory, a name or a comment may hold line breaks, and so what
+// looks like the record of another job; nobody can know this text before squeue prints it.
+std::string squeue_mark() {
+  std::random_device random;
+  return fmt::format("\x1e{:08x}{:08x}{:08x}{:08x}\x1f", random(), random(), random(), random());
+}
 }  // namespace
 
 std::string id_of_squeue(std::string shown) {
@@ -235,10 +243,13 @@ std::string id_of_squeue(std::string shown) {
   return shown;
 }
 
-Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
+Result<std::vector<JobInfo>> parse_squeue(const std::string& text, const std::string& mark) {
   std::vector<JobInfo> jobs;
-  for (const std::string& line : split(text, '\n')) {
-    if (line.empty()) continue;
+  for (size_t at = text.find(mark), end = 0; at != std::string::npos; at = end) {
+    at += mark.size();
+    end = text.find(mark, at);
+    std::string line = text.substr(at, end == std::string::npos ? end : end - at);
+    if (!line.empty() && line.back() == '\n') line.pop_back();
     std::vector<std::string> fields = split(line, '\x1f');
     if (fields.size() < kSqueueFields)
       return Error{Errc::kInvalid, fmt::format("squeue: the line '{}' has {} fields; needed: {}", printable(line, 100),
@@ -265,7 +276,8 @@ Result<std::vector<JobInfo>> parse_squeue(const std::string& text) {
 }
 
 Result<std::vector<JobInfo>> list_jobs(const std::string& user, Which which) {
-  std::vector<std::string> argv = {"squeue", "-h", "--all", "-o", kSqueueFormat};
+  const std::string mark = squeue_mark();
+  std::vector<std::string> argv = {"squeue", "-h", "--all", "-o", mark + kSqueueFormat};
   if (user.empty())
     argv.insert(argv.begin() + 1, "--me");
   else if (user != "*")
@@ -273,7 +285,7 @@ Result<std::vector<JobInfo>> list_jobs(const std::string& user, Which which) {
   if (which == Which::kEnded) argv.insert(argv.begin() + 1, "--states=all");
   DL_TRY_ASSIGN(CommandResult result, run_slurm(argv));
   if (!result.ok()) return command_error("squeue", result);
-  return parse_squeue(result.out);
+  return parse_squeue(result.out, mark);
 }
 
 Result<std::string> answer_of(const std::vector<std::string>& argv) {

@@ -110,7 +110,8 @@ JobInfo job_info_of(const JobText& text);
 // As parse_job_text(); its job_id is `job_id` if that is the name of an element.
 Result<JobInfo> parse_show_job(const std::string& text, const std::string& job_id);
 Result<std::vector<JobInfo>> parse_show_jobs(const std::string& text);
-Result<std::vector<JobInfo>> parse_squeue(const std::string& text);
+// mark: what each record begins with, since fields of users may hold line breaks.
+Result<std::vector<JobInfo>> parse_squeue(const std::string& text, const std::string& mark);
 // The id that squeue shows (%i), without the number of elements that may run at once: "12_[0-3]" of "12_[0-3%1]".
 std::string id_of_squeue(std::string shown);
 std::optional<int64_t> parse_slurm_time(const std::string& text);  // local time "2026-11-21T03:00:00"

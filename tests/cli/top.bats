@@ -300,8 +300,14 @@ STEPS
   setpriv --reuid nobody --clear-groups test -r "$there/dl-12/events.jsonl" || skip "this folder is root's alone"
   # A Slurm that has the job for as long as there is a file `queued`.
   mkdir bin && touch queued
-  printf '#!/bin/sh\n[ ! -e %s/queued ] || printf "12\\037RUNNING\\037None\\037nobody\\037p\\037q\\037a\\037N/A\\037N/A\\037N/A\\037n1\\037%s\\037train\\037(null)\\n"\n' \
-    "$PWD" "$there" >bin/squeue
+  # Each record begins with what the format begins with.
+  cat >bin/squeue <<END
+#!/bin/sh
+[ -e $PWD/queued ] || exit 0
+for format; do :; done
+printf %s "\${format%%%i*}"
+printf '12\037RUNNING\037None\037nobody\037p\037q\037a\037N/A\037N/A\037N/A\037n1\037$there\037train\037(null)\n'
+END
   chmod +x bin/squeue
   PATH=$PWD/bin:$PATH on_terminal 120x20 "$dlctl" top --all <<'STEPS'
 see ^> 12 +nobody +train +PROCESSING

@@ -76,20 +76,32 @@ TEST(SlurmCliTest, ShowJobOfSomethingElse) {
 }
 
 TEST(SlurmCliTest, Squeue) {
-  std::string line =
-      "12\x1fPENDING\x1fJobHeldUser\x1f"
-      "alice\x1f"
-      "debug\x1fnormal\x1fnlp\x1fN/A\x1fN/A\x1f"
-      "2026-11-21T03:00:00\x1f\x1f/home\x1ftrain\x1f(null)\n";
-  auto jobs = parse_squeue(line + line);
+  const std::string mark =
+      "\x1e"
+      "0123\x1f";
+  std::string line = mark +
+                     "12\x1fPENDING\x1fJobHeldUser\x1f"
+                     "alice\x1f"
+                     "debug\x1fnormal\x1fnlp\x1fN/A\x1fN/A\x1f"
+                     "2026-11-21T03:00:00\x1f\x1f/home\x1ftrain\x1f(null)\n";
+  auto jobs = parse_squeue(line + line, mark);
   ASSERT_TRUE(jobs) << jobs.error().text;
   ASSERT_EQ(jobs->size(), 2U);
   EXPECT_EQ(jobs->at(0).reason, "JobHeldUser");
   EXPECT_TRUE(jobs->at(0).held);
   EXPECT_EQ(jobs->at(0).comment, "");
   EXPECT_FALSE(jobs->at(0).start_time);
-  EXPECT_FALSE(parse_squeue("nonsense\n"));
-  EXPECT_TRUE(parse_squeue("")->empty());
+  EXPECT_FALSE(parse_squeue(mark + "nonsense\n", mark));
+  EXPECT_TRUE(parse_squeue("", mark)->empty());
+  // A user's working directory, name or comment may hold line breaks, and what looks like another job.
+  std::string odd = line;
+  odd.replace(odd.find("/home"), 5, "/home/new\nline");
+  odd.replace(odd.find("(null)"), 6, "mine\n13\x1fRUNNING\x1fNone\x1froot\x1f\x1f\x1f\x1f\x1f\x1f\x1f\x1f\x1f\x1f");
+  jobs = parse_squeue(odd + line, mark);
+  ASSERT_TRUE(jobs) << jobs.error().text;
+  ASSERT_EQ(jobs->size(), 2U);
+  EXPECT_EQ(jobs->at(0).work_dir, "/home/new\nline");
+  EXPECT_EQ(jobs->at(1).work_dir, "/home");
 }
 
 TEST(SlurmCliTest, Times) {

@@ -20,8 +20,8 @@ struct PathNames {
   std::string home;   // replaces a leading ~; an absolute path
 };
 
-// kInvalid if the path holds something that is never expanded: another letter behind %, "$" or "`", "~user". The error names
-// it, and what is allowed.
+// kInvalid if the path holds something that is never expanded: another letter behind %, "$" or "`", "~user". The error
+// names it, and what is allowed.
 Status check_path_pattern(std::string_view path);
 // The path with its placeholders replaced; %% becomes %, and a width fills numbers with zeros (%4a: 0003). kInvalid as
 // above, or if a name is empty that the path needs.

@@ -30,7 +30,8 @@ TEST(OldJobs, OnlyWhatIsSafeGoes) {
   EXPECT_EQ(reason_to_keep(ended(kNow - 60'000), {}, rules, kNow), "it ended 1m00s ago, and --older-than is 1h");
   TreeFacts tree;
   tree.newest_s = kNow / 1000 - 60;
-  EXPECT_EQ(reason_to_keep(ended(1000), tree, rules, kNow), "it ended 1m00s ago, and --older-than is 1h") << "something is still written";
+  EXPECT_EQ(reason_to_keep(ended(1000), tree, rules, kNow), "it ended 1m00s ago, and --older-than is 1h")
+      << "something is still written";
   tree = {};
   tree.checkpoint = true;
   EXPECT_EQ(reason_to_keep(ended(1000), tree, rules, kNow), "it holds checkpoints");

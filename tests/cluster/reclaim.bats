@@ -144,7 +144,7 @@ label_says() { job_field "$1" AdminComment | grep -qE "$2"; }
   assert_contains "$output" '^vision +2 +0 +[0-9]+ +2 +2 '
   run dlctl status "$idle"
   assert_contains "$output" '^not used +2 GPUs for '
-  wait_file metrics.prom "dl_job_idle_gpus\{job=\"$idle\",tenant=\"vision\"\} 2" 20
+  wait_file metrics.prom "dl_job_idle_gpus\{job_id=\"$idle\",tenant=\"vision\"\} 2" 20
   next=$(training --account=vision train.sh 400 50)
   wait_for 5 "job $idle is asked to yield" asked "$idle" "$next"
   echo '90 90' >uses

@@ -144,23 +144,29 @@ std::string to_resume(const Job& job) {
   return job.id.find('[') == std::string::npos ? job.id : slurm_cli::array_of(job.id);
 }
 
-// Refuses a job without checkpoints: it would begin anew when it is resumed, unless its program saves by itself on
-// SIGTERM.
+// Refuses a job that has no checkpoints, or whose learners have not used the checkpoint library: it would begin anew
+// when it is resumed, unless its program saves by itself on SIGTERM.
 Status check_saves(const Job& whole) {
   Job job = whole;
-  bool all_save = true;
   for (const Job& run : runs_of(whole)) {
-    const JobView view = view_job(run, false);
-    if (view.plan.learners == 0 || !view.plan.checkpoint.empty() || record::is_final(view.shown.state)) continue;
-    all_save = false;
+    const JobView view = view_job(run, true);
+    if (view.plan.learners == 0 || record::is_final(view.shown.state)) continue;
     job.id = run.name();
-    break;
+    if (view.plan.checkpoint.empty())
+      return Error{Errc::kConflict,
+                   "job " + job.id +
+                       " has no checkpoint directory (--dl-checkpoint), so a pause would throw away what it has done; "
+                       "allowed: --force, where its program saves by itself on SIGTERM, or where that does not matter"};
+    // The train step is that of the newest checkpoint, too. A dlrun that does not answer may know more.
+    if (view.alive && view.step < 0 && view.shown.state == record::JobState::kProcessing)
+      return Error{
+          Errc::kConflict,
+          "job " + job.id +
+              " has not told the checkpoint library a train step yet, so a pause would throw away what it has "
+              "done; allowed: later, once dlctl status shows a train step, or --force, where its program saves "
+              "by itself on SIGTERM, or where that does not matter"};
   }
-  if (all_save) return {};
-  return Error{Errc::kConflict,
-               "job " + job.id +
-                   " has no checkpoint directory (--dl-checkpoint), so a pause would throw away what it has done; "
-                   "allowed: --force, where its program saves by itself on SIGTERM, or where that does not matter"};
+  return {};
 }
 
 // Holds a job that waits, and asks one that runs to pause. True if the pause has to be waited for.
@@ -248,7 +254,7 @@ Run add_pause(CommandLine* line) {
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
   line->option("--reason", &options->reason, "kept in the job's history").form("TEXT");
   line->option("--timeout", &options->timeout, "how long to wait until it is paused").form("TIME").shows_default();
-  line->flag("--force", &options->force, "also a job without checkpoints, which begins anew");
+  line->flag("--force", &options->force, "also a job that cannot save, which begins anew");
   line->flag("--no-wait", &options->no_wait, "return as soon as the job is told");
   return [options] {
     if (options->reason.empty()) options->reason = "asked by dlctl pause";

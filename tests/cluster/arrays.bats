@@ -110,7 +110,7 @@ start() {
   assert_contains "$output" "^job ${job}_2 may start again"
   went_on "${job}_2"
   wait_states "$job" '0:COMPLETED:0 1:PENDING:[01] 2:RUNNING:1' 5
-  assert_contains "$(job_field "${job}_1" Comment)" "dl:HALTED attempt=1 step=[0-9]+ dir=$PWD/dl-${job}_1 "
+  assert_contains "$(job_field "${job}_1" Comment)" "dl:HALTED attempt=1 step=[0-9]+ pace=[^ ]+ dir=$PWD/dl-${job}_1 "
   dlctl resume "${job}_1"
   went_on "${job}_1"
   wait_states "$job" '0:COMPLETED:0 1:RUNNING:1 2:RUNNING:1' 5

@@ -31,6 +31,19 @@ out() { cat "slurm-$1.out"; }
   assert_contains "$(on_login dlctl status "$job")" '^state +HALTED'
 }
 
+@test "a job whose program has not used the checkpoint library is not paused unless that is meant, either" {
+  printf '#!/bin/bash\nexec dlrun -- sh -c "echo began; sleep 60"\n' >train.sh
+  job=$(submit --dl-learners=1 --dl-checkpoint=ck train.sh)
+  wait_file "slurm-$job.out" '^began' 30
+  run on_login dlctl pause "$job"
+  [ "$status" -eq 2 ]
+  assert_contains "$output" "^dlctl pause: job $job has not told the checkpoint library a train step yet, so a pause would throw away"
+  [ "$(job_state "$job")" = RUNNING ]
+  run on_login dlctl pause --force "$job"
+  [ "$status" -eq 0 ]
+  wait_state "$job" PENDING 30
+}
+
 # bats test_tags=versions
 @test "dlctl logs -f of a job that waits says what for, and shows its learners' output once it runs" {
   printf '#!/bin/bash\nexec dlrun -- sh -c "echo here I am"\n' >train.sh

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's Slurm comment, in which `squeue -o %k`, and after the job `sacct -o Comment`, show its state:
 //   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE pace=... scale=... dir=/path/dl-12 reason=text to the end
-// step=, idle=, pace= (common/contract/pace_hint.h), scale= (common/scaling/scale_hint.h) and reason= are left out when
+// step=, idle=, pace= (common/scaling/pace_hint.h), scale= (common/scaling/scale_hint.h) and reason= are left out when
 // unknown. A text of the user's own is kept in front. Pure.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/contract/idle_hint.h"
-#include "common/contract/pace_hint.h"
+#include "common/scaling/pace_hint.h"
 #include "launcher/record/job_state.h"
 
 namespace dl::record {

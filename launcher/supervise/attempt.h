@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/contract/checkpoint_interval.h"
-#include "common/contract/pace_hint.h"
 #include "common/contract/progress_page.h"
+#include "common/scaling/pace_hint.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/protocol/control_protocol.h"
 #include "launcher/record/job_state.h"

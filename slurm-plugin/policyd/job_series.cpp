@@ -12,7 +12,7 @@
 
 #include "common/base/parse.h"
 #include "common/contract/comment_word.h"
-#include "common/contract/pace_hint.h"
+#include "common/scaling/pace_hint.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/policyd/exposition.h"

@@ -59,7 +59,7 @@ slurm-plugin/policy     | common/base common/contract common/site
 slurm-plugin/job_submit | common/base common/contract common/site frameworks/. slurm-plugin/. slurm-plugin/policy
 slurm-plugin/sim        | common/base common/cli common/json slurm-plugin/policy
 slurm-plugin/observe    | common/base common/contract common/process common/scaling common/site slurm-plugin/policy
-slurm-plugin/policyd    | common/base common/cli common/contract common/json common/site slurm-plugin/policy slurm-plugin/observe
+slurm-plugin/policyd    | common/base common/cli common/contract common/json common/scaling common/site slurm-plugin/policy slurm-plugin/observe
 '
 includes=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | while read -r file; do
   grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"' "$file" | sed -E "s|^([0-9]+):.*\"([^\"]+)\".*|$file \1 \2|"

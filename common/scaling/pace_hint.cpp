@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/contract/pace_hint.h"
+#include "common/scaling/pace_hint.h"
 
 #include <fmt/core.h>
 

@@ -2,14 +2,12 @@
 // dlctl export JOB: its metrics for TensorBoard, MLflow and W&B. TensorBoard's files are written here; the others by
 // their own Python packages (launcher/python/dl/export).
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "common/base/count.h"
@@ -21,6 +19,7 @@
 #include "launcher/ctl/export_runs.h"
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/job_view.h"
+#include "launcher/ctl/memory_file.h"
 #include "launcher/ctl/metrics_job.h"
 #include "launcher/ctl/metrics_view.h"
 #include "launcher/ctl/python_helper.h"
@@ -63,21 +62,6 @@ void print_left_out(const JobMetrics& metrics, const ExportedJob& exported) {
                 count_text(exported.superseded, "point").c_str());
 }
 
-// Makes the text this process's standard input, for the program that it becomes.
-Status give_as_input(std::string_view text) {
-  const UniqueFd file(::memfd_create("metrics", MFD_CLOEXEC));
-  if (!file) return errno_error("memory for the metrics", errno);
-  while (!text.empty()) {
-    const ssize_t done = ::write(file.get(), text.data(), text.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return errno_error("memory for the metrics", errno);
-    text.remove_prefix(static_cast<size_t>(done));
-  }
-  if (::lseek(file.get(), 0, SEEK_SET) != 0 || ::dup2(file.get(), STDIN_FILENO) < 0)
-    return errno_error("memory for the metrics", errno);
-  return {};
-}
-
 Status run(Options options) {
   DL_TRY_ASSIGN(const auto target, target_of(options));
   const auto& [option, folder] = target;
@@ -96,7 +80,8 @@ Status run(Options options) {
                      "; \"dlctl metrics\" shows those that it has"};
   if (option != "--tensorboard") {
     const char* state = shown_name(view_job(job, false).shown);
-    DL_TRY(give_as_input(export_json(metrics, job.dir.root(), state, made)));
+    DL_TRY_ASSIGN(const UniqueFd input, memory_file(export_json(metrics, job.dir.root(), state, made)));
+    if (::dup2(input.get(), STDIN_FILENO) < 0) return errno_error("standard input", errno);
     print_left_out(metrics, made);
     return run_python("dl.export.__main__", {option.substr(2), "--", folder});
   }

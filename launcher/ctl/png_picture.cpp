@@ -2,7 +2,6 @@
 #include "launcher/ctl/png_picture.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
 #include "common/process/child_process.h"
+#include "launcher/ctl/memory_file.h"
 
 namespace dl::ctl {
 namespace {
@@ -23,24 +23,6 @@ constexpr double kPngScale = 2, kMostPngPixels = 32000;  // librsvg draws 32767 
 constexpr std::chrono::seconds kPngLimit{60};
 constexpr size_t kMostPngComplaint = 300;
 constexpr std::string_view kPngBegin("\x89PNG\r\n\x1a\n"), kPngEnd("IEND\xae\x42\x60\x82");
-
-// A file without a name, which takes as many bytes as are written, as a pipe does not.
-Result<UniqueFd> file_in_memory() {
-  UniqueFd file(::memfd_create("picture", MFD_CLOEXEC));
-  if (!file) return errno_error("memory for the picture", errno);
-  return file;
-}
-
-Status put_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t done = ::write(file, text.data(), text.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return errno_error("memory for the picture", errno);
-    text.remove_prefix(static_cast<size_t>(done));
-  }
-  if (::lseek(file, 0, SEEK_SET) != 0) return errno_error("memory for the picture", errno);
-  return {};
-}
 
 Result<std::string> all_of(int file) {
   struct stat status = {};
@@ -72,10 +54,9 @@ Result<std::string> png_of(const plot::Drawing& drawing) {
                  "a PNG is made by the program rsvg-convert, which is not in PATH; install it (Debian: librsvg2-bin, "
                  "Fedora and RHEL: librsvg2-tools), or take --svg, which needs no other program"};
   const double scale = std::min(kPngScale, kMostPngPixels / std::max({drawing.width, drawing.height, 1.0}));
-  DL_TRY_ASSIGN(const UniqueFd in, file_in_memory());
-  DL_TRY_ASSIGN(const UniqueFd out, file_in_memory());
-  DL_TRY_ASSIGN(const UniqueFd complaint, file_in_memory());
-  DL_TRY(put_all(in.get(), drawing.svg));
+  DL_TRY_ASSIGN(const UniqueFd in, memory_file(drawing.svg));
+  DL_TRY_ASSIGN(const UniqueFd out, memory_file(""));
+  DL_TRY_ASSIGN(const UniqueFd complaint, memory_file(""));
   SpawnOptions options;
   // White at the edges, too, where the picture ends within a pixel.
   options.argv = {program, "--format", "png", "--background-color", "white", "--zoom", fmt::format("{:.4g}", scale)};
@@ -85,8 +66,8 @@ Result<std::string> png_of(const plot::Drawing& drawing) {
   options.parent_death_signal = SIGKILL;
   DL_TRY_ASSIGN(const pid_t child, spawn_process(options));
   end_child(child, kPngLimit);
-  DL_TRY_ASSIGN(std::string png, all_of(out.get()));
-  if (is_png(png)) return png;
+  Result<std::string> png = all_of(out.get());
+  if (!png || is_png(*png)) return png;
   DL_TRY_ASSIGN(const std::string said, all_of(complaint.get()));
   const std::string_view why = trim(said);
   return Error{Errc::kIo, printable(program, 300) + " made no picture: " +

@@ -31,21 +31,25 @@ int64_t sum(const std::vector<int>& values) {
 
 Error too_few_gpus(const Allocation& allocation, const LearnerRange& range, int gpus_per_learner, int64_t slots) {
   int64_t gpus = 0;
-  for (const Node& node : allocation.nodes) gpus += node.gpus;
-  std::string text = "needs " + count_text(range.min, "learner") + " x " + count_text(gpus_per_learner, "GPU") +
-                     " but the allocation has " + count_text(gpus, "GPU") + " on " +
-                     count_text(static_cast<int64_t>(allocation.nodes.size()), "node");
-  if (allocation.source == Allocation::Source::kLocal)
-    return Error{Errc::kConflict, "needs " + count_text(range.min, "learner") + " x " +
-                                      count_text(gpus_per_learner, "GPU") + " but this machine has " +
-                                      count_text(gpus, "GPU") + "; allowed: --gpus=0, or fewer learners"};
-  if (gpus >= static_cast<int64_t>(range.min) * gpus_per_learner) {
-    text += ", which hold no more than " + count_text(slots, "whole learner");
+  bool shared = false;
+  for (const Node& node : allocation.nodes) {
+    gpus += node.gpus;
+    shared = shared || !node.taken.empty() || node.taken_tasks > 0;
   }
-  text +=
-      "; allowed: fewer learners, fewer GPUs for each (--gpus), or a job with more of them (sbatch --dl-gpus or "
-      "--gpus)";
-  return Error{Errc::kConflict, text};
+  const std::string needs = "needs " + count_text(range.min, "learner") + " x " + count_text(gpus_per_learner, "GPU");
+  if (allocation.source == Allocation::Source::kLocal)
+    return Error{Errc::kConflict,
+                 needs + " but this machine has " + count_text(gpus, "GPU") + "; allowed: --gpus=0, or fewer learners"};
+  std::string have =
+      count_text(gpus, "GPU") + " on " + count_text(static_cast<int64_t>(allocation.nodes.size()), "node");
+  if (gpus >= static_cast<int64_t>(range.min) * gpus_per_learner)
+    have += ", which hold no more than " + count_text(slots, "whole learner");
+  // They end, and then there are more: the user need not change anything.
+  if (shared) return Error{Errc::kConflict, needs + ", and other dlruns of the job leave " + have};
+  return Error{Errc::kConflict,
+               needs + " but the allocation has " + have +
+                   "; allowed: fewer learners, fewer GPUs for each (--gpus), or a job with more of them (sbatch "
+                   "--dl-gpus or --gpus)"};
 }
 
 // The CPUs of a node for so many learners that leave GPUs or tasks of it to other runs of the job: the same share as of

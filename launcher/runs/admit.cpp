@@ -122,16 +122,6 @@ class Try {
   Admission* admission_;
 };
 
-// Why a plan does not fit into what other runs leave, from the words of one that does not fit into the allocation. What
-// these would have the user change is left out, since the run only has to wait.
-std::string beside_others(std::string why) {
-  constexpr std::string_view kAllocation = " but the allocation has ";
-  why = why.substr(0, why.find("; allowed:"));
-  if (const size_t at = why.find(kAllocation); at != std::string::npos)
-    why.replace(at, kAllocation.size(), ", and they leave ");
-  return why;
-}
-
 bool Try::look(JobBook* book) {
   BookedRun* own = nullptr;
   for (BookedRun& run : book->runs) {
@@ -182,7 +172,7 @@ bool Try::enter(JobBook* book, BookedRun* own) {
     auto plan = plan_beside(others, admission_->whole, alone_, &free);
     if (!plan) {
       waits_for = fmt::format("waiting for GPUs of this job that other dlruns use ({}): {}",
-                              names_of(alone_.job_id, others), beside_others(plan.error().text));
+                              names_of(alone_.job_id, others), plan.error().text);
       return false;
     }
     run.dir = plan->job_dir;

@@ -42,7 +42,7 @@ all_at_work() { [[ $(job_field "$1" Comment) =~ ^dl:PROCESSING\ .*dir=$PWD/dl-$1
   done >lines
   script many.sh "$(cat lines)" wait
   job=$(submit --dl-framework=pytorch --gpus=4 -c 8 -o out many.sh)
-  wait_file out 'waiting for GPUs of this job that other dlruns use \(.*\): needs 1 learner x 1 GPU, and they leave 0 GPUs on 1 node$' 30
+  wait_file out 'waiting for GPUs of this job that other dlruns use \(.*\): needs 1 learner x 1 GPU, and other dlruns of the job leave 0 GPUs on 1 node$' 30
   for i in '' .2 .3 .4; do wait_event "dl-$job$i" PROCESSING 30; done
   [ ! -e "dl-$job.5" ]
   said=$(cat "dl-$job"/logs/latest/learner-0.log "dl-$job".?/logs/latest/learner-0.log)

@@ -10,14 +10,15 @@ namespace dl::supervise {
 
 using namespace protocol;
 
-// The user's own --signal=B:USR1 goes to dlrun if the script has become dlrun (exec), or hands it on
-// (trap 'kill -USR1 $pid' USR1). It is meant for the learners, and is no request to stop.
+// dlrun itself has received this signal: from Slurm, if it has taken the place of the batch script (exec), from the
+// script (trap 'kill -USR1 $pid' USR1), or from a person. SIGUSR1, and the signal of the job's own --signal=B:, are
+// meant for the learners, and ask for no stop; only SIGTERM always does.
 void Supervisor::on_signal(int signal) {
   journal_->signalled();
   const bool own = options_.own_signal && options_.own_signal->to_script && options_.own_signal->number == signal;
-  if (attempts_ > 0 && (own || signal == SIGUSR1)) orders_->perform(SignalLearners{signal, true});
-  const bool stops = !own || signal == SIGTERM;
-  handle(Signalled{signal == SIGUSR1 || !stops ? SIGUSR2 : signal});
+  const bool for_learners = own || signal == SIGUSR1;
+  if (for_learners && attempts_ > 0) orders_->perform(SignalLearners{signal, true});
+  handle(Signalled{for_learners && signal != SIGTERM ? SIGUSR2 : signal});
 }
 
 // An agent has received this signal.

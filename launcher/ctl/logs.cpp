@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl logs JOB: prints the output of the learners from their logs, in order of time; with -f also new output, over
 // restarts and requeues.
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -65,8 +66,9 @@ class EndWatch {
   // A paused job has more to say once it is resumed.
   void say_if_paused() const {
     if (job_.local || shown_.state != record::JobState::kHalted) return;
-    std::fprintf(stderr, "dlctl logs: job %s is HALTED, %s; follow it again after dlctl resume %s\n",
-                 job_.name().c_str(), printable(shown_.reason, 300).c_str(), job_.id.c_str());
+    const std::string why = shown_.reason.empty() ? "" : fmt::format(" ({})", printable(shown_.reason, 300));
+    std::fprintf(stderr, "dlctl logs: job %s is HALTED%s; follow it again after dlctl resume %s\n", job_.name().c_str(),
+                 why.c_str(), job_.id.c_str());
   }
 
  private:

@@ -157,14 +157,13 @@ Status check_saves(const Job& whole) {
                    "job " + job.id +
                        " has no checkpoint directory (--dl-checkpoint), so a pause would throw away what it has done; "
                        "allowed: --force, where its program saves by itself on SIGTERM, or where that does not matter"};
-    // The train step is that of the newest checkpoint, too. A dlrun that does not answer may know more.
+    // A saved train step counts, too. Where dlrun does not answer, nobody knows whether there is one.
     if (view.alive && view.step < 0 && view.shown.state == record::JobState::kProcessing)
-      return Error{
-          Errc::kConflict,
-          "job " + job.id +
-              " has not told the checkpoint library a train step yet, so a pause would throw away what it has "
-              "done; allowed: later, once dlctl status shows a train step, or --force, where its program saves "
-              "by itself on SIGTERM, or where that does not matter"};
+      return Error{Errc::kConflict,
+                   "the program of job " + job.id +
+                       " has not begun a train step with the checkpoint library yet, so a pause would throw away what "
+                       "it has done; allowed: later, once dlctl status shows a train step, or --force, where it saves "
+                       "by itself on SIGTERM, or where that does not matter"};
   }
   return {};
 }

@@ -17,31 +17,23 @@ script() { printf '%s\n' '#!/bin/bash' "${@:2}" >"$1"; }
 # out JOB: what its script wrote.
 out() { cat "slurm-$1.out"; }
 
-@test "a job without checkpoints is not paused unless that is meant: it would lose what it has done" {
+@test "a job that cannot save is not paused unless that is meant: it would lose what it has done" {
+  local ck why
   printf '#!/bin/bash\nexec dlrun -- sh -c "echo began; sleep 60"\n' >train.sh
-  job=$(submit --dl-learners=1 train.sh)
-  wait_file "slurm-$job.out" '^began' 30
-  run on_login dlctl pause "$job"
-  [ "$status" -eq 2 ]
-  assert_contains "$output" "^dlctl pause: job $job has no checkpoint directory \(--dl-checkpoint\), so a pause would throw away"
-  [ "$(job_state "$job")" = RUNNING ]
-  run on_login dlctl pause --force "$job"
-  [ "$status" -eq 0 ]
-  wait_state "$job" PENDING 30
-  assert_contains "$(on_login dlctl status "$job")" '^state +HALTED'
-}
-
-@test "a job whose program has not used the checkpoint library is not paused unless that is meant, either" {
-  printf '#!/bin/bash\nexec dlrun -- sh -c "echo began; sleep 60"\n' >train.sh
-  job=$(submit --dl-learners=1 --dl-checkpoint=ck train.sh)
-  wait_file "slurm-$job.out" '^began' 30
-  run on_login dlctl pause "$job"
-  [ "$status" -eq 2 ]
-  assert_contains "$output" "^dlctl pause: job $job has not told the checkpoint library a train step yet, so a pause would throw away"
-  [ "$(job_state "$job")" = RUNNING ]
-  run on_login dlctl pause --force "$job"
-  [ "$status" -eq 0 ]
-  wait_state "$job" PENDING 30
+  for ck in '' ck; do
+    why='^dlctl pause: job [0-9]+ has no checkpoint directory \(--dl-checkpoint\), so a pause would throw away'
+    [ -z "$ck" ] || why='^dlctl pause: the program of job [0-9]+ has not begun a train step with the checkpoint library yet, so a pause would throw away'
+    job=$(submit --dl-learners=1 ${ck:+--dl-checkpoint=$ck} train.sh)
+    wait_file "slurm-$job.out" '^began' 30
+    run on_login dlctl pause "$job"
+    [ "$status" -eq 2 ]
+    assert_contains "$output" "$why"
+    [ "$(job_state "$job")" = RUNNING ]
+    run on_login dlctl pause --force "$job"
+    [ "$status" -eq 0 ]
+    wait_state "$job" PENDING 30
+    assert_contains "$(on_login dlctl status "$job")" '^state +HALTED'
+  done
 }
 
 # bats test_tags=versions

@@ -306,7 +306,8 @@ def with_bodies(text: str) -> str:
 
 
 class Edits(Dict[Tuple[int, int], str]):
-    """New texts by the parts of a text that they replace. It knows of each place whether a part holds it, however many there are."""
+    """New texts by the parts of a text that they replace. It knows of each place whether a part holds it, however many there are.
+    Parts are put in by [] alone, and stay."""
 
     def __init__(self, length: int):
         super().__init__()

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -24,6 +25,8 @@ namespace dl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+std::atomic<bool> children_are_separate{false};
 
 constexpr std::chrono::milliseconds kDieLimit{100};  // for a child that was killed
 
@@ -41,7 +44,7 @@ struct ChildPlan {
   std::vector<char*> environment;
   const char* work_dir = nullptr;
   int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1, error_fd = -1;
-  bool new_process_group = false;
+  bool new_process_group = false, new_session = false;
   int parent_death_signal = 0;
   pid_t parent = 0;
   const std::vector<int>* ignored_signals = nullptr;
@@ -69,7 +72,10 @@ bool place_fd(int from, int to) {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   bool ok = true;
-  if (plan.new_process_group) ok = ::setpgid(0, 0) == 0;
+  if (plan.new_session)  // and with it a process group
+    ok = ::setsid() >= 0;
+  else if (plan.new_process_group)
+    ok = ::setpgid(0, 0) == 0;
   if (ok && plan.parent_death_signal != 0) {
     ok = ::prctl(PR_SET_PDEATHSIG, plan.parent_death_signal) == 0;
     if (ok && ::getppid() != plan.parent) ::_exit(127);  // the parent died before prctl
@@ -105,6 +111,10 @@ std::string find_program(const std::string& program) {
     if (executable(candidate)) return candidate;
   }
   return {};
+}
+
+void separate_children() {
+  children_are_separate = true;
 }
 
 Result<pid_t> spawn_process(const SpawnOptions& options) {
@@ -145,6 +155,7 @@ Result<pid_t> spawn_process(const SpawnOptions& options) {
   plan.stderr_fd = options.stderr_fd;
   plan.error_fd = error_pipe.second.get();
   plan.new_process_group = options.new_process_group;
+  plan.new_session = children_are_separate;
   plan.parent_death_signal = options.parent_death_signal;
   plan.ignored_signals = &options.ignored_signals;
   plan.parent = ::getpid();

@@ -31,6 +31,11 @@ struct SpawnOptions {
 // directory"; then no process is left behind. The caller has to reap the process.
 Result<pid_t> spawn_process(const SpawnOptions& options);
 
+// From now on each child begins a session of its own, and so has no terminal but the descriptors that it is given. For
+// a process that has given up root's rights: whoever has got them could take such a child over, and with it a terminal
+// of root's. Such a child does not get the signals that a terminal sends (Ctrl-C).
+void separate_children();
+
 struct CommandOptions {
   std::chrono::milliseconds timeout{10000};
   std::string input;  // written to its standard input, which is then closed; at most 64 KiB

@@ -8,17 +8,21 @@
 #include <pwd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
+#include "common/process/child_process.h"
 
 namespace dl::ctl {
 namespace {
@@ -80,7 +84,38 @@ bool take_groups(const Identity& who) {
   return who.name.empty() ? ::setgroups(0, nullptr) == 0 : ::initgroups(who.name.c_str(), who.gid) == 0;
 }
 
+// What other programs may need of root's environment. Its other values may be secrets, and whoever has a process's
+// rights can read the environment of a program that it starts.
+bool is_for_others(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "PATH", "LD_LIBRARY_PATH", "HOME",    "USER",  "LOGNAME",    "TMPDIR",        "LANG", "LANGUAGE", "TZ",
+      "TERM", "NO_COLOR",        "COLUMNS", "LINES", "SLURM_CONF", "SLURM_CLUSTERS"};
+  constexpr std::string_view kPrefixes[] = {"LC_", "DL_", "XDG_"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+         std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
+}
+
+void keep_roots_environment() {
+  std::vector<std::string> unset;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (const auto name = text.substr(0, text.find('=')); !is_for_others(name)) unset.emplace_back(name);
+  }
+  for (const std::string& name : unset) ::unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
+}
+
+void keep_roots_descriptors() {
+#ifdef SYS_close_range                        // since Linux 5.11
+  constexpr unsigned kCloseOnExec = 1U << 2;  // CLOSE_RANGE_CLOEXEC, which older headers lack
+  ::syscall(SYS_close_range, 3U, ~0U, kCloseOnExec);
+#endif
+}
+
 bool become(const Identity& who) {
+  keep_roots_environment();
+  keep_roots_descriptors();
+  separate_children();
   if (!take_groups(who) || ::setresgid(who.gid, who.gid, who.gid) != 0 || ::setresuid(who.uid, who.uid, who.uid) != 0)
     return false;
   return ::setuid(0) != 0;  // true if root's rights cannot be regained

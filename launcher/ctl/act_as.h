@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How dlctl, run by root, handles what users control: job directories, logs, control files, and the connection that a
-// control file names. Root uses none of these with its own rights; it takes the rights of the job's user first. For
-// callers other than root these functions change nothing.
+// control file names. Root uses none of these with its own rights; it takes the rights of the job's user first. That
+// user could take over a program that is started then, so such a program gets neither a terminal of root's nor those
+// variables of its environment that it does not need. For callers other than root these functions change nothing.
 #pragma once
 
 #include <sys/types.h>

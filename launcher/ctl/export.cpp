@@ -69,6 +69,11 @@ Status run(Options options) {
   DL_TRY_ASSIGN(const Job job, find_run(options.job, options.dir));
   if (!job.has_dir())
     return Error{Errc::kNotFound, "the directory of job " + job.name() + " is not known; name it: --dir DIR"};
+  if (option != "--tensorboard" && ::geteuid() == 0 && is_foreign(job))
+    return Error{Errc::kDenied,
+                 option +
+                     ": python3 would write to root's terminal with the rights of the job's user, who could take it "
+                     "over; allowed: --tensorboard, or that user's own dlctl export"};
   DL_TRY(act_as_owner(job));
   DL_TRY_ASSIGN(const JobMetrics metrics, read_metrics(job, options.choice));
   const ExportedJob made = exported(metrics, options.choice.superseded);

@@ -174,3 +174,26 @@ PY
   run "$dlctl" metrics --plot --name loss a
   [ "$status" -eq 0 ]
 }
+
+@test "what root starts with the rights of a job's user has neither root's terminal nor its secrets" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to take another user's rights"
+  local place
+  run_job a 'echo "step 1: loss=0.5"'
+  place=$(mktemp -d /tmp/dl-metrics.XXXXXX)
+  mkdir "$place/bin"
+  echo PLANTED >planted
+  # In the place of rsvg-convert: it can do what whoever takes that over can.
+  printf '#!/bin/sh\n{ env; id -u; if (: </dev/tty) 2>/dev/null; then echo a terminal; fi; cat <&7; } >"%s/seen"\n' "$place/bin" >"$place/bin/rsvg-convert"
+  mv a "$place"
+  chown -R 61097:61097 "$place"
+  chmod -R go+rX "$place"
+  chmod +x "$place/bin/rsvg-convert"
+  # In a terminal of its own, which script makes.
+  PLANTED=secret script -qec "PATH=$place/bin:$PATH $(printf %q "$dlctl") metrics --png $place/a.png $place/a 7<planted" /dev/null </dev/null >said 2>&1 || true
+  cp "$place/bin/seen" . || { cat said >&2; rm -rf "$place"; false; }
+  run "$dlctl" export "$place/a" --wandb "$place/out"
+  rm -rf "$place"
+  [ "$status" -eq 4 ]
+  grep -qx 61097 seen
+  run ! grep -E 'PLANTED|a terminal' seen
+}

@@ -29,8 +29,8 @@ int64_t known(const SeriesWriter& writer, const std::string& name) {
 }
 
 // Of a value, whatever the case of its letters, and cut as in the series: the log's names are short, in lower case.
-std::string name_told(const Found& one) {
-  return lower(one.group.substr(0, kMostName) + " " + one.name.substr(0, kMostName));
+std::string name_told(std::string_view group, std::string_view name) {
+  return lower(std::string(group.substr(0, kMostName)).append(" ").append(name.substr(0, kMostName)));
 }
 
 }  // namespace
@@ -84,9 +84,9 @@ void Collector::add(std::vector<Found>* found) {
 
 void Collector::add_from_log(std::vector<Found>* found) {
   if (!told_.empty())
-    found->erase(
-        std::remove_if(found->begin(), found->end(), [&](const Found& one) { return told_.count(name_told(one)) > 0; }),
-        found->end());
+    found->erase(std::remove_if(found->begin(), found->end(),
+                                [&](const Found& one) { return told_.count(name_told(one.group, one.name)) > 0; }),
+                 found->end());
   add(found);
 }
 
@@ -106,25 +106,38 @@ void Collector::take_record(const std::string& path, std::string_view line) {
     writer_.note(
         "values that the program reported are missing, because its file could not be written, or writing took the "
         "program too long: the file system is slow, or threads of a Python program waited for one another");
-  tell(found);
+  for (const Found& one : found) tell(one.group, one.name);
   add(&found);
 }
 
-void Collector::tell(const std::vector<Found>& found) {
-  for (const Found& one : found) {
-    if (told_.size() >= kMostSeries) break;
-    std::string name = name_told(one);
-    if (!told_.insert(name).second) continue;
-    writer_.position(std::string(kTold).append(name), 1);
+void Collector::tell(std::string_view group, std::string_view name) {
+  if (told_.size() >= kMostSeries) return;
+  const std::string told = name_told(group, name);
+  if (told_.insert(told).second) writer_.position(std::string(kTold).append(told), 1);
+}
+
+// The same for many values at once, of which each name is looked for once.
+void Collector::add_events(const EventLook& look) {
+  std::vector<SeriesWriter::Known*> series;
+  series.reserve(look.names.size());
+  for (const EventLook::Name& one : look.names) {
+    tell(one.group, one.name);
+    series.push_back(writer_.series(one.group, one.name));
+  }
+  const bool announced = page_.attached && page_.step != kNoStep;
+  for (const EventLook::Value& one : look.values) {
+    Point point = one.point;
+    if (point.time_ms <= 0) point.time_ms = now_ms_;
+    if (point.step == kNoStep && announced) point.step = page_.step;
+    writer_.add(series[one.name], point);
   }
 }
 
 bool Collector::read_events(bool last) {
   bool more = false;
   for (EventFiles& files : events_) {
-    EventLook look = files.look(awake_ms(), last);
-    tell(look.found);
-    add(&look.found);
+    const EventLook& look = files.look(awake_ms(), last);
+    add_events(look);
     for (const auto& [path, position] : look.positions) writer_.position(std::string(kEvents).append(path), position);
     for (const std::string& note : look.notes) writer_.note(note);
     more = more || look.more;

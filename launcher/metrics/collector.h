@@ -55,8 +55,9 @@ class Collector {
   void take_log(const std::vector<std::string>& lines);
   bool read_records();
   bool read_events(bool last);
-  // These names are not taken from the log.
-  void tell(const std::vector<Found>& found);
+  void add_events(const EventLook& look);
+  // This name is not taken from the log.
+  void tell(std::string_view group, std::string_view name);
   void look_at_page(bool last);
   void flush();
 

@@ -13,7 +13,6 @@
 
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
-#include "launcher/metrics/event_message.h"
 #include "launcher/metrics/tf_record.h"
 
 namespace dl::metrics {
@@ -26,6 +25,40 @@ constexpr int64_t kOldMs = 3'600'000;
 
 struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+// Adds the values of a file to a look. What a tag means is found out once for each tag of a file: events have few of
+// them, mostly in the same order, so that the next one is the one that followed last time.
+class NamedValues {
+ public:
+  NamedValues(std::string_view folder, EventLook* look) : folder_(folder), look_(look), first_(look->names.size()) {}
+  void add(const EventScalars& event) {
+    for (const Scalar& scalar : event.scalars)
+      look_->values.push_back({name_of(scalar.tag), {event.time_ms, event.step, scalar.value}});
+  }
+
+ private:
+  size_t name_of(std::string_view tag) {
+    next_ = next_ + 1 < tags_.size() ? next_ + 1 : 0;
+    if (next_ < tags_.size() && *tags_[next_] == tag) return first_ + next_;
+    auto known = known_.find(tag);
+    if (known == known_.end()) {
+      known = known_.emplace(tag, tags_.size()).first;
+      tags_.push_back(&known->first);
+      Found meant;
+      name_of_tag(tag, folder_, &meant);
+      look_->names.push_back({std::move(meant.group), std::move(meant.name)});
+    }
+    next_ = known->second;
+    return first_ + next_;
+  }
+
+  std::string_view folder_;
+  EventLook* look_;
+  size_t first_;  // of the names of this file
+  std::map<std::string, size_t, std::less<>> known_;
+  std::vector<const std::string*> tags_;  // keys of known_, in the order of their numbers
+  size_t next_ = 0;
 };
 
 }  // namespace
@@ -86,7 +119,7 @@ void EventFiles::list(EventLook* look) {
   list_folder(fd, folder_, 1, &entries, look);
 }
 
-size_t EventFiles::read(const std::string& path, File* file, bool last, EventLook* look) const {
+size_t EventFiles::read(const std::string& path, File* file, bool last, EventLook* look) {
   const auto give_up = [&](const std::string& why) {
     file->given_up = true;
     look->notes.push_back("event file " + printable(path, 200) + ": " + why);
@@ -103,23 +136,23 @@ size_t EventFiles::read(const std::string& path, File* file, bool last, EventLoo
     give_up("it was cut; what follows is not read");
     return 0;
   }
-  const size_t longest = kTfRecordHead + kMostEventBytes + kTfRecordTail;
-  std::string data(std::min<uint64_t>(longest, size - file->position), '\0');
+  constexpr size_t kLongest = kTfRecordHead + kMostEventBytes + kTfRecordTail;
+  if (!buffer_) buffer_.reset(new char[kLongest]);
   ssize_t n = 0;
-  do n = ::pread(fd.get(), data.data(), data.size(), static_cast<off_t>(file->position));
+  do
+    n = ::pread(fd.get(), buffer_.get(), std::min<uint64_t>(kLongest, size - file->position),
+                static_cast<off_t>(file->position));
   while (n < 0 && errno == EINTR);
   if (n <= 0) return 0;
-  data.resize(static_cast<size_t>(n));
+  const std::string_view data(buffer_.get(), static_cast<size_t>(n));
   file->size = size;
   int64_t no_events = 0;
   const std::string folder = path.substr(0, path.rfind('/'));
-  const size_t before = look->found.size();
+  NamedValues values(folder, look);
   const RecordScan scan = scan_records(data, [&](std::string_view record) {
-    if (!read_event(record, folder, &look->found)) ++no_events;
+    if (!read_event(record, &event_)) ++no_events;
+    if (event_.time_ms <= 0 || event_.time_ms >= since_ms_) values.add(event_);
   });
-  look->found.erase(std::remove_if(look->found.begin() + static_cast<std::ptrdiff_t>(before), look->found.end(),
-                                   [&](const Found& one) { return one.time_ms > 0 && one.time_ms < since_ms_; }),
-                    look->found.end());
   if (scan.wrong + no_events > 0)
     look->notes.push_back("event file " + printable(path, 200) + ": damaged records were passed over");
   const uint64_t begin = file->position;
@@ -128,7 +161,7 @@ size_t EventFiles::read(const std::string& path, File* file, bool last, EventLoo
   if (scan.damaged && file->damaged_ms < 0) file->damaged_ms = now_ms_;
   if (scan.damaged && (last || now_ms_ - file->damaged_ms >= kDamageMs)) {
     give_up("the record at byte " + std::to_string(file->position) + " is damaged; what follows is not read");
-  } else if (scan.needed > longest && size - file->position >= scan.needed) {
+  } else if (scan.needed > kLongest && size - file->position >= scan.needed) {
     file->position += scan.needed;
   }
   if (file->position != begin) look->positions.emplace_back(path, file->position);
@@ -140,11 +173,19 @@ size_t EventFiles::read(const std::string& path, File* file, bool last, EventLoo
   return data.size();
 }
 
-EventLook EventFiles::look(int64_t awake_ms, bool last) {
-  EventLook look;
+void EventLook::clear() {
+  names.clear();
+  values.clear();
+  positions.clear();
+  notes.clear();
+  more = false;
+}
+
+const EventLook& EventFiles::look(int64_t awake_ms, bool last) {
+  look_.clear();
   now_ms_ = awake_ms;
   if (last || listed_ms_ < 0 || awake_ms - listed_ms_ >= kScanMs) {
-    list(&look);
+    list(&look_);
     listed_ms_ = awake_ms;
   }
   // All files have their turn: the next look begins where this one stops.
@@ -153,13 +194,13 @@ EventLook EventFiles::look(int64_t awake_ms, bool last) {
   for (size_t i = 0; i < files_.size(); ++i, ++at) {
     if (at == files_.end()) at = files_.begin();
     if (taken >= kMostLook) {
-      look.more = true;
+      look_.more = true;
       break;
     }
-    if (at->second.listed && !at->second.given_up) taken += read(at->first, &at->second, last, &look);
+    if (at->second.listed && !at->second.given_up) taken += read(at->first, &at->second, last, &look_);
   }
   next_ = at == files_.end() ? std::string() : at->first;
-  return look;
+  return look_;
 }
 
 }  // namespace dl::metrics

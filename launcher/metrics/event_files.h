@@ -3,23 +3,35 @@
 // is read of files, how many there are, and what they are is bounded; links are not followed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/result.h"
-#include "launcher/metrics/found.h"
+#include "launcher/metrics/event_message.h"
+#include "launcher/metrics/series.h"
 
 namespace dl::metrics {
 
 // What one look has found.
 struct EventLook {
-  std::vector<Found> found;
+  struct Name {
+    std::string group, name;
+  };
+  struct Value {
+    size_t name = 0;  // in names
+    Point point;      // time_ms is 0 where the event tells none
+  };
+  std::vector<Name> names;  // of the values; may have one twice
+  std::vector<Value> values;
   std::vector<std::pair<std::string, uint64_t>> positions;  // up to which files were read, by their paths
   std::vector<std::string> notes;                           // what is missing, and why
   bool more = false;                                        // there is more to be read at once
+  void clear();
 };
 
 class EventFiles {
@@ -39,7 +51,8 @@ class EventFiles {
   const std::string& folder() const { return folder_; }
 
   // awake_ms: awake_ms(). last: the learner has ended; it looks for new files at once, and damage is final.
-  EventLook look(int64_t awake_ms, bool last);
+  // The result lasts until the next call: memory that is made anew for each look takes a quarter of the time.
+  const EventLook& look(int64_t awake_ms, bool last);
 
  private:
   struct File {
@@ -54,13 +67,17 @@ class EventFiles {
   bool add(const std::string& path, int64_t changed_ms);
   void list_folder(int fd, const std::string& path, int depth, size_t* entries, EventLook* look);
   // Reads what is new in a file; returns how many bytes it has taken.
-  size_t read(const std::string& path, File* file, bool last, EventLook* look) const;
+  size_t read(const std::string& path, File* file, bool last, EventLook* look);
 
   std::string folder_;
   int64_t since_ms_;
   int64_t now_ms_ = 0, listed_ms_ = -1;
   std::map<std::string, File> files_;
   std::string next_;  // the file to begin with in the next look
+  // Memory that is used again and again.
+  EventLook look_;
+  std::unique_ptr<char[]> buffer_;
+  EventScalars event_;
 };
 
 }  // namespace dl::metrics

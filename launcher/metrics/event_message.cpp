@@ -47,6 +47,11 @@ class Fields {
     return !damaged_;
   }
   uint64_t varint() {
+    if (!rest_.empty() && static_cast<unsigned char>(rest_[0]) < 0x80) {  // as nearly all keys and lengths
+      const auto value = static_cast<unsigned char>(rest_[0]);
+      rest_.remove_prefix(1);
+      return value;
+    }
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       if (rest_.empty()) break;
@@ -179,7 +184,7 @@ bool read_plugin(std::string_view message, bool* other) {
 }
 
 // Summary.Value
-bool read_value(std::string_view message, std::string_view folder, size_t most, std::vector<Found>* found) {
+bool read_value(std::string_view message, std::vector<Scalar>* scalars) {
   constexpr uint64_t kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9;
   std::string_view tag;
   std::optional<double> value;
@@ -193,20 +198,53 @@ bool read_value(std::string_view message, std::string_view folder, size_t most, 
     if (field.number == kMetadata && field.kind == kBytes && !read_plugin(field.bytes, &other)) return false;
   }
   if (fields.damaged()) return false;
-  if (!value || other || tag.empty() || found->size() >= most) return true;
-  Found& one = found->emplace_back();
-  name_of_tag(tag, folder, &one);
-  one.value = *value;
+  if (value && !other && !tag.empty() && scalars->size() < kMostOfEvent) scalars->push_back({tag, *value});
   return true;
 }
 
-// most: of found, with what it has already.
-bool read_summary(std::string_view message, std::string_view folder, size_t most, std::vector<Found>* found) {
+bool read_summary(std::string_view message, std::vector<Scalar>* scalars) {
   Field field;
   Fields fields(message);
   while (fields.next(&field))
-    if (field.number == 1 && field.kind == kBytes && !read_value(field.bytes, folder, most, found)) return false;
+    if (field.number == 1 && field.kind == kBytes && !read_value(field.bytes, scalars)) return false;
   return !fields.damaged();
+}
+
+// The form that nearly all events of scalars have: time, train step, and one short tag with its simple_value, in this
+// order. They are read in a third of the time so. False: it has another form, which may be as right.
+bool read_usual(std::string_view bytes, double* wall_time, int64_t* step, Scalar* scalar) {
+  constexpr char kTimeKey = 1 << 3 | 1, kStepKey = 2 << 3 | 0, kSummaryKey = 5 << 3 | 2;
+  constexpr char kValueKey = 1 << 3 | 2, kTagKey = 1 << 3 | 2, kSimpleKey = 2 << 3 | 5;
+  constexpr size_t kTime = 9, kNumber = 5, kMostVarint = 9;
+  const auto byte = [&](size_t place) { return static_cast<unsigned char>(bytes[place]); };
+  if (bytes.size() < kTime || bytes[0] != kTimeKey) return false;
+  size_t at = kTime;
+  uint64_t number = 0;
+  if (at < bytes.size() && bytes[at] == kStepKey) {
+    size_t read = 0;
+    for (++at; at < bytes.size() && read < kMostVarint; ++read) {
+      number |= uint64_t{byte(at) & 0x7fU} << (7 * read);
+      if (byte(at++) < 0x80) break;
+    }
+    if (byte(at - 1) >= 0x80) return false;
+  }
+  // A summary of one value, each to the end.
+  const size_t left = bytes.size() - at;
+  if (left < 6 + kNumber || left > 0x7f + 2) return false;
+  if (bytes[at] != kSummaryKey || byte(at + 1) != left - 2 || bytes[at + 2] != kValueKey || byte(at + 3) != left - 4)
+    return false;
+  const size_t tag = left - 6 - kNumber;
+  if (bytes[at + 4] != kTagKey || byte(at + 5) != tag || tag == 0 || bytes[at + 6 + tag] != kSimpleKey) return false;
+  *wall_time = double_of(get_little(bytes, 1, 8));
+  *step = static_cast<int64_t>(number);
+  *scalar = {bytes.substr(at + 6, tag), float_of(get_little(bytes, at + 7 + tag, 4))};
+  return true;
+}
+
+void put_time_and_step(double wall_time, int64_t step, EventScalars* event) {
+  constexpr double kLatest = 1e11;  // seconds: beyond it, it is no time
+  event->time_ms = wall_time > 0 && wall_time < kLatest ? static_cast<int64_t>(wall_time * 1000) : 0;
+  event->step = step >= 0 && step <= kMostStep ? step : kNoStep;
 }
 
 // The group that a word means, in any case of its letters; empty if none.
@@ -249,33 +287,30 @@ void name_of_tag(std::string_view tag, std::string_view folder, Found* found) {
   found->group = group.empty() ? kTrain : group;
 }
 
-bool read_event(std::string_view bytes, std::string_view folder, std::vector<Found>* found) {
+bool read_event(std::string_view bytes, EventScalars* event) {
   constexpr uint64_t kWallTime = 1, kStep = 2, kSummary = 5;
-  constexpr double kLatest = 1e11;  // seconds: beyond it, it is no time
-  const size_t before = found->size();
+  event->scalars.clear();
   double wall_time = 0;
   auto step = int64_t{0};  // which Protocol Buffers leave out
+  if (Scalar one; read_usual(bytes, &wall_time, &step, &one)) {
+    event->scalars.push_back(one);
+    put_time_and_step(wall_time, step, event);
+    return true;
+  }
+  wall_time = 0;
+  step = 0;
+  bool good = true;
   Field field;
   Fields fields(bytes);
-  while (fields.next(&field)) {
+  while (good && fields.next(&field)) {
     if (field.number == kWallTime && field.kind == kFixed64) wall_time = double_of(field.value);
     if (field.number == kStep && field.kind == kVarint) step = static_cast<int64_t>(field.value);
-    if (field.number == kSummary && field.kind == kBytes &&
-        !read_summary(field.bytes, folder, before + kMostOfEvent, found)) {
-      found->resize(before);
-      return false;
-    }
+    if (field.number == kSummary && field.kind == kBytes) good = read_summary(field.bytes, &event->scalars);
   }
-  if (fields.damaged()) {
-    found->resize(before);
-    return false;
-  }
-  for (size_t i = before; i < found->size(); ++i) {
-    Found& one = (*found)[i];
-    one.time_ms = wall_time > 0 && wall_time < kLatest ? static_cast<int64_t>(wall_time * 1000) : 0;
-    one.step = step >= 0 && step <= kMostStep ? step : kNoStep;
-  }
-  return true;
+  good = good && !fields.damaged();
+  if (!good) event->scalars.clear();
+  put_time_and_step(wall_time, step, event);
+  return good;
 }
 
 }  // namespace dl::metrics

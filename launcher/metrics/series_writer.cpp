@@ -70,23 +70,41 @@ Status SeriesWriter::create() {
 }
 
 void SeriesWriter::add(std::string_view group, std::string_view name, const Point& point) {
-  if (name.empty()) return;
-  if (failed_.size() > kMostFailed) return note("values are missing, because the file could not be written for long");
+  add(series(group, name), point);
+}
+
+SeriesWriter::Known* SeriesWriter::series(std::string_view group, std::string_view name) {
+  if (name.empty()) return nullptr;
   const std::pair<std::string, std::string> key(group.substr(0, kMostName), name.substr(0, kMostName));
   auto found = known_.find(key);
   if (found == known_.end()) {
-    if (known_.size() >= kMostSeries)
-      return note("there are more than " + std::to_string(kMostSeries) + " names; further ones are left out");
+    if (full()) return nullptr;
+    if (known_.size() >= kMostSeries) {
+      note("there are more than " + std::to_string(kMostSeries) + " names; further ones are left out");
+      return nullptr;
+    }
     const auto id = static_cast<uint32_t>(known_.size());
     frame_.add_name(id, key.first, key.second);
     found = known_.emplace(key, Known{id, false, 0, 0}).first;
   }
-  Known& known = found->second;
+  return &found->second;
+}
+
+void SeriesWriter::add(Known* series, const Point& point) {
+  if (series == nullptr || full()) return;
+  Known& known = *series;
   if (known.any && point.step != kNoStep && known.step == point.step && same_value(known.value, point.value)) return;
   known.any = true;
   known.step = point.step;
   known.value = point.value;
   frame_.add_point(known.id, point);
+}
+
+// Whether too much waits already.
+bool SeriesWriter::full() {
+  if (failed_.size() <= kMostFailed) return false;
+  note("values are missing, because the file could not be written for long");
+  return true;
 }
 
 void SeriesWriter::begin(const Begin& begin) {

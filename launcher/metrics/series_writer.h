@@ -23,9 +23,21 @@ class SeriesWriter {
   const std::map<std::string, uint64_t>& positions() const { return positions_; }
   bool has_begin() const { return has_begin_; }
 
+  // One of the series, as long as this object lives.
+  struct Known {
+    uint32_t id = 0;
+    bool any = false;
+    int64_t step = 0;
+    double value = 0;
+  };
+
   // The next flush() writes what these add. Names beyond kMostSeries are left out, and one note says so. A point with
   // the train step and the value of the one before it in its series is left out: a progress bar was drawn again.
   void add(std::string_view group, std::string_view name, const Point& point);
+  // The same in two steps, for many points of one name. series() returns nullptr, whose points are left out, where
+  // there are too many names.
+  Known* series(std::string_view group, std::string_view name);
+  void add(Known* series, const Point& point);
   void begin(const Begin& begin);
   void position(const std::string& source, uint64_t position);
   void note(const std::string& text);                                // repeated texts are ignored
@@ -36,12 +48,7 @@ class SeriesWriter {
   Status flush();
 
  private:
-  struct Known {
-    uint32_t id = 0;
-    bool any = false;
-    int64_t step = 0;
-    double value = 0;
-  };
+  bool full();
   Status create();
   Status thin();
 

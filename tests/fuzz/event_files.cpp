@@ -57,18 +57,16 @@ void event_files(const uint8_t* data, size_t size) {
   const RecordScan second = scan_records(std::string_view(text).substr(first.used), add);
   must(parts == whole && first.used + second.used == scan.used && first.wrong + second.wrong == scan.wrong,
        "a file that grows gives the same records");
+  EventScalars event;  // used again, as the reader of files does
   for (const std::string& record : whole) {
-    std::vector<Found> found(1);
-    const bool event = read_event(record, (mode & 2) != 0 ? "runs/validation" : "", &found);
-    if (!event) {
-      must(found.size() == 1, "of a damaged event nothing is taken");
-      continue;
+    if (!read_event(record, &event)) must(event.scalars.empty(), "of a damaged event nothing is taken");
+    must(event.scalars.size() <= kMostOfEvent, "the values of an event are bounded");
+    must(event.step >= kNoStep && event.step <= kMostStep && event.time_ms >= 0, "a train step and a time are ones");
+    for (const Scalar& scalar : event.scalars) {
+      Found found;
+      name_of_tag(scalar.tag, (mode & 2) != 0 ? "runs/validation" : "", &found);
+      must(!found.name.empty() && !found.group.empty(), "a value has a name and a group");
     }
-    must(found.size() <= 1 + kMostOfEvent, "the values of an event are bounded");
-    for (size_t i = 1; i < found.size(); ++i)
-      must(!found[i].name.empty() && !found[i].group.empty() && found[i].step >= kNoStep &&
-               found[i].step <= kMostStep && found[i].time_ms >= 0,
-           "a value has a name, a group, and a train step that is one");
   }
 }
 

@@ -114,16 +114,17 @@ TEST(ExportTest, AnEventFileHasAllPointsInTheOrderOfTime) {
   JobMetrics job = resumed("train", "loss");
   job.curves.push_back({0, "validate", "loss", {{{kBegin + 2500, 10, std::nan("")}, 1, false}}});
   const std::string file = event_file(exported(job, false).runs.at(0));
-  std::vector<metrics::Found> found;
-  const metrics::RecordScan scan =
-      metrics::scan_records(file, [&](std::string_view data) { ASSERT_TRUE(metrics::read_event(data, "", &found)); });
-  EXPECT_EQ(scan.used, file.size());
+  metrics::EventScalars event;
   std::string text;
-  for (const metrics::Found& one : found)
-    text +=
-        one.group + "/" + one.name + "@" + std::to_string(one.step) + "+" + std::to_string(one.time_ms - kBegin) + " ";
+  const metrics::RecordScan scan = metrics::scan_records(file, [&](std::string_view data) {
+    ASSERT_TRUE(metrics::read_event(data, &event));
+    for (const metrics::Scalar& one : event.scalars)
+      text +=
+          std::string(one.tag) + "@" + std::to_string(event.step) + "+" + std::to_string(event.time_ms - kBegin) + " ";
+  });
+  EXPECT_EQ(scan.used, file.size());
   EXPECT_EQ(text,
-            "train/loss@0+1000 train/attempt@0+1000 validate/loss@10+2500 train/loss@10+4000 train/attempt@10+4000 "
+            "train/loss@0+1000 attempt@0+1000 validate/loss@10+2500 train/loss@10+4000 attempt@10+4000 "
             "train/loss@20+5000 ");
 }
 

@@ -28,8 +28,25 @@ std::vector<std::string> records_in(const std::string& text, RecordScan* scan) {
 }
 
 std::string read(const std::string& message, const std::string& folder = "") {
+  EventScalars event;
+  event.scalars.push_back({"before", 1});
+  if (!read_event(message, &event)) return event.scalars.empty() ? "damaged" : "damaged, but something was added";
   std::vector<Found> found;
-  if (!read_event(message, folder, &found)) return found.empty() ? "damaged" : "damaged, but something was added";
+  for (const Scalar& scalar : event.scalars) {
+    name_of_tag(scalar.tag, folder, &found.emplace_back());
+    found.back().value = scalar.value;
+    found.back().step = event.step;
+    found.back().time_ms = event.time_ms;
+  }
+  return shown(found);
+}
+
+std::string shown_look(const EventLook& look) {
+  std::vector<Found> found;
+  for (const EventLook::Value& one : look.values) {
+    const EventLook::Name& name = look.names.at(one.name);
+    found.push_back({name.group, name.name, one.point.value, one.point.step, one.point.time_ms});
+  }
   return shown(found);
 }
 
@@ -101,6 +118,23 @@ TEST(EventMessageTest, ScalarsOfPyTorchAndOfTensorFlow) {
   EXPECT_EQ(read(event(kWall, 1, simple("a", std::numeric_limits<float>::quiet_NaN()))), "train/a=nan@1,1789000000000");
 }
 
+// Whatever the order of its fields is, and however long its parts are: the usual form has a way of its own.
+TEST(EventMessageTest, AnEventMeansTheSameInEveryForm) {
+  for (const int64_t step : {int64_t{0}, int64_t{1}, int64_t{127}, int64_t{128}, int64_t{1} << 36})
+    for (const size_t size : {1U, 20U, 110U, 111U, 112U, 113U, 114U, 200U}) {
+      const std::string tag(size, 't'), value = bytes(5, bytes(1, simple(tag, 0.25F)));
+      const std::string time = fixed(1, kWall), number_of = step == 0 ? "" : number(2, static_cast<uint64_t>(step));
+      const std::string wanted = "train/" + tag + "=0.25@" + std::to_string(step) + ",1789000000000";
+      for (const std::string& text : {time + number_of + value, number_of + time + value, value + time + number_of,
+                                      time + number_of + bytes(5, bytes(1, fixed(2, 0.25F) + bytes(1, tag))),
+                                      time + number_of + value + bytes(99, "x")})
+        EXPECT_EQ(read(text), wanted);
+      EXPECT_EQ(read(time + number_of + value.substr(0, value.size() - 1)), "damaged");
+    }
+  EXPECT_EQ(read(fixed(1, kWall) + number(2, ~uint64_t{0}) + bytes(5, bytes(1, simple("a", 1)))),
+            "train/a=1,1789000000000");
+}
+
 TEST(EventMessageTest, WhatIsNoScalarIsPassedOver) {
   for (const std::string& value :
        {bytes(1, "picture") + bytes(4, std::string(100, 'p')), bytes(1, "nothing"), fixed(2, 1.0F),
@@ -132,9 +166,9 @@ TEST(EventMessageTest, NoCutOrFlippedBitDoesHarm) {
   EXPECT_EQ(read(key(5, 3)), "damaged");
   std::string many;
   for (int i = 0; i < 5000; ++i) many += bytes(1, simple("t" + std::to_string(i), 1));
-  std::vector<Found> found;
-  EXPECT_TRUE(read_event(bytes(5, many), "", &found));
-  EXPECT_EQ(found.size(), kMostOfEvent);
+  EventScalars found;
+  EXPECT_TRUE(read_event(bytes(5, many), &found));
+  EXPECT_EQ(found.scalars.size(), kMostOfEvent);
 }
 
 TEST(EventMessageTest, TagsAreNamesOfAGroup) {
@@ -161,7 +195,7 @@ class EventFilesTest : public MetricsFolder {
   std::string look(EventFiles* files, int64_t now = 0, bool last = true) const {
     std::string text, notes;
     for (EventLook one = files->look(now, last);; one = files->look(now, last)) {
-      const std::string found = shown(one.found);
+      const std::string found = shown_look(one);
       text += (text.empty() || found.empty() ? "" : " ") + found;
       for (const std::string& note : one.notes) notes += "; " + note;
       if (!one.more) return text + notes;
@@ -198,6 +232,22 @@ TEST_F(EventFilesTest, EventsOfAnEarlierAttemptAreLeftOut) {
          version(kWall) + record(event(kWall, 1, simple("a", 1))) + record(event(kWall + 100, 2, simple("a", 2))));
   EventFiles files(path("tb"), (static_cast<int64_t>(kWall) + 50) * 1000);
   EXPECT_EQ(look(&files), "train/a=2@2,1789000100000");
+}
+
+TEST_F(EventFilesTest, ATagIsTheSameNameInWhateverOrderTagsCome) {
+  std::string all = version(kWall), wanted;
+  const std::vector<std::string> tags = {"loss", "acc",        "loss",     "val_loss", "acc",
+                                         "acc",  "loss/train", "val_loss", "lr"};
+  for (size_t i = 0; i < tags.size(); ++i) {
+    all += record(event(kWall, static_cast<int64_t>(i + 1), simple(tags[i], static_cast<float>(i))));
+    const std::string name = tags[i] == "val_loss" ? "validate/loss" : "train/" + tags[i].substr(0, tags[i].find('/'));
+    wanted += (i == 0 ? "" : " ") + name + "=" + std::to_string(i) + "@" + std::to_string(i + 1) + ",1789000000000";
+  }
+  append("tb/x.tfevents", all);
+  EventFiles files(path("tb"), 0);
+  const EventLook one = files.look(0, true);
+  EXPECT_EQ(shown_look(one), wanted);
+  EXPECT_EQ(one.names.size(), 5U) << "each tag is looked at once";
 }
 
 TEST_F(EventFilesTest, FoldersBelowAreFoundAlsoLater) {
@@ -256,12 +306,24 @@ TEST_F(EventFilesTest, AFileThatWasCutIsSaidAndWhatIsNoFileIsLeftAlone) {
   EXPECT_EQ(look(&files), "; event file " + path("tb/x.tfevents") + ": it was cut; what follows is not read");
 }
 
+TEST_F(EventFilesTest, AFileThatAnotherOneReplacesIsNotTakenForIt) {
+  append("tb/x.tfevents", version(kWall) + record(event(kWall, 1, simple("a", 1))));
+  EventFiles files(path("tb"), 0);
+  EXPECT_EQ(look(&files, 0, false), "train/a=1@1,1789000000000");
+  append("other",
+         version(kWall) + record(event(kWall, 2, simple("another", 2))) + record(event(kWall, 3, simple("a", 3))));
+  ASSERT_EQ(::rename(path("other").c_str(), path("tb/x.tfevents").c_str()), 0);
+  const std::string said = look(&files, 1000, true);
+  EXPECT_NE(said.find("is damaged; what follows is not read"), std::string::npos) << said;
+  EXPECT_EQ(said.find("another"), std::string::npos);
+}
+
 TEST_F(EventFilesTest, OfVeryManyFilesSomeAreReadAndANoteSaysSo) {
   for (size_t i = 0; i < EventFiles::kMostFiles + 10; ++i)
     append("tb/" + std::to_string(i) + ".tfevents", record(event(kWall, 1, simple("a", 1))));
   EventFiles files(path("tb"), 0);
   const EventLook one = files.look(0, true);
-  EXPECT_EQ(one.found.size(), EventFiles::kMostFiles);
+  EXPECT_EQ(one.values.size(), EventFiles::kMostFiles);
   ASSERT_EQ(one.notes.size(), 1U);
   EXPECT_NE(one.notes[0].find("more than 256 event files"), std::string::npos);
 }

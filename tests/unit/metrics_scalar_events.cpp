@@ -17,16 +17,16 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double read_back(double value) {
-  std::vector<Found> found;
+  EventScalars found;
   const std::string text = scalar_event(1'789'000'000'500, 3, "train/loss", value);
-  const RecordScan scan = scan_records(text, [&](std::string_view data) { EXPECT_TRUE(read_event(data, "", &found)); });
+  const RecordScan scan = scan_records(text, [&](std::string_view data) { EXPECT_TRUE(read_event(data, &found)); });
   EXPECT_EQ(scan.used, text.size());
   EXPECT_EQ(scan.wrong, 0);
-  if (found.size() != 1) return -1;
-  EXPECT_EQ(found[0].name, "loss");
-  EXPECT_EQ(found[0].step, 3);
-  EXPECT_EQ(found[0].time_ms, 1'789'000'000'500);
-  return found[0].value;
+  if (found.scalars.size() != 1) return -1;
+  EXPECT_EQ(found.scalars[0].tag, "train/loss");
+  EXPECT_EQ(found.step, 3);
+  EXPECT_EQ(found.time_ms, 1'789'000'000'500);
+  return found.scalars[0].value;
 }
 
 TEST(ScalarEventsTest, TheBytesAreThoseOfOtherWriters) {

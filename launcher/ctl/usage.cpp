@@ -12,6 +12,7 @@
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
 #include "launcher/ctl/usage_rows.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::ctl {
 namespace {
@@ -53,6 +54,19 @@ Result<std::string> accounts(const Period& period) {
   return std::move(result->out);
 }
 
+void say(const std::string& text) {
+  std::fprintf(stderr, "dlctl usage: %s\n", text.c_str());
+}
+
+// The labels of jobs that run: without them their hours would count as those of nobody.
+LabelsById labels_of_running() {
+  auto text = slurm_cli::answer_of(
+      {"squeue", "-h", "--all", "--states=RUNNING,SUSPENDED", std::string("--Format=") + kSqueueLabels});
+  if (text) return labels_of_squeue(*text);
+  say("jobs that run count as not charged: " + text.error().text);
+  return {};
+}
+
 // Why there is no history. told: what else is not known.
 Error no_history(const Options& options, const Error& why, const std::string& told = {}) {
   if (why.code != Errc::kNotFound) return Error{why.code, told + why.text};
@@ -60,10 +74,6 @@ Error no_history(const Options& options, const Error& why, const std::string& to
                fmt::format("{}{} has no history of dlpolicyd; allowed: --history-file FILE with a path "
                            "that this machine sees",
                            told, printable(options.file, 200))};
-}
-
-void say(const std::string& text) {
-  std::fprintf(stderr, "dlctl usage: %s\n", text.c_str());
 }
 
 Result<Usage> look(const Options& options, const Period& period) {
@@ -76,7 +86,7 @@ Result<Usage> look(const Options& options, const Period& period) {
     if (!history && options.file_given) return no_history(options, history.error());
     if (!history && history.error().code != Errc::kNotFound)
       say("no history tells what was lent: " + history.error().text);
-    Usage usage = usage_of_accounts(*text, period);
+    Usage usage = usage_of_accounts(*text, period, labels_of_running());
     if (history) add_lent(history->spans, period, &usage);
     return usage;
   }

@@ -29,18 +29,20 @@ void add(const GpuHours& more, GpuHours* sum) {
 }
 
 // False: this line is none of a job.
-bool add_job(const std::string& line, const Period& period, Usage* usage) {
+bool add_job(const std::string& line, const Period& period, const LabelsById& running, Usage* usage) {
   const std::vector<std::string> cells = split(line, kUsageCell);
   if (cells.size() < 7) return false;
   const auto start = parse_int(cells[2], 0, INT64_MAX);
   if (!start) return cells[2] == "Unknown" || cells[2] == "None";  // it has not started
-  // A job that runs has no end yet.
+  // A job that runs has no end yet, and slurmdbd does not know its label.
+  const bool runs = cells[4] == "RUNNING" || cells[4] == "SUSPENDED";
   const auto end = parse_int(cells[3], 0, INT64_MAX);
-  const int64_t to_s = end ? *end : cells[4] == "RUNNING" || cells[4] == "SUSPENDED" ? period.to_s : *start;
+  const int64_t to_s = end ? *end : runs ? period.to_s : *start;
   const int64_t gpus = std::max<int64_t>(0, parse_amounts(cells[5]).gpus);
   const int64_t seconds = seconds_within(*start, to_s, period);
   if (gpus == 0 || seconds == 0) return true;
-  const auto label = policy::parse_label(cells[6]);
+  const auto its_label = runs && cells.size() > 7 ? running.find(cells[7]) : running.end();
+  const auto label = policy::parse_label(its_label == running.end() ? cells[6] : its_label->second);
   const double hours = static_cast<double>(seconds) / kHour;
   GpuHours its;
   its.jobs = 1;
@@ -77,11 +79,21 @@ Json hours_json(const GpuHours& hours, bool knows_jobs) {
 
 }  // namespace
 
-Usage usage_of_accounts(const std::string& text, const Period& period) {
+LabelsById labels_of_squeue(const std::string& text) {
+  LabelsById labels;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.size() <= kSqueueIdWidth) continue;
+    const std::string id(trim(line.substr(0, kSqueueIdWidth)));
+    if (!id.empty()) labels[id] = trim(line.substr(kSqueueIdWidth));
+  }
+  return labels;
+}
+
+Usage usage_of_accounts(const std::string& text, const Period& period, const LabelsById& running) {
   Usage usage;
   usage.source = "Slurm's accounting";
   for (const std::string& line : split(text, '\n'))
-    if (!line.empty() && !add_job(line, period, &usage)) ++usage.skipped;
+    if (!line.empty() && !add_job(line, period, running, &usage)) ++usage.skipped;
   return usage;
 }
 

@@ -36,11 +36,20 @@ struct Usage {
 
 constexpr char kUsageCell = '\x1f';  // between the cells of a line; a '|' may stand in a comment
 // For sacct's --format, in the order in which usage_of_accounts() reads them.
-constexpr const char* kUsageFields = "Account,User,Start,End,State,AllocTRES,AdminComment";
+constexpr const char* kUsageFields = "Account,User,Start,End,State,AllocTRES,AdminComment,JobIDRaw";
+
+// Slurm sends the labels of jobs (policy/job_label.h) to slurmdbd when they end, so those of jobs that run come from
+// slurmctld. By the ids that sacct calls JobIDRaw.
+using LabelsById = std::map<std::string, std::string>;
+// For squeue's --Format; a label has at most about 500 bytes, and what somebody has written behind it may be cut.
+constexpr const char* kSqueueLabels = "jobid:24,admin_comment:1000";
+constexpr size_t kSqueueIdWidth = 24;
+// What squeue prints so, without a heading. Lines that are none are passed over.
+LabelsById labels_of_squeue(const std::string& text);
 
 // text: of sacct, with times in seconds since 1970. Tenants are those of the jobs' labels (policy/job_label.h), else
-// their accounts. Times outside of the period do not count.
-Usage usage_of_accounts(const std::string& text, const Period& period);
+// their accounts. Times outside of the period do not count. running: the labels of jobs that run.
+Usage usage_of_accounts(const std::string& text, const Period& period, const LabelsById& running = {});
 // Without users, which the history does not have.
 Usage usage_of_history(const std::vector<observe::TenantSpan>& spans, const Period& period);
 // Adds what tenants have lent, which only the history knows.

@@ -71,10 +71,17 @@ PATH=$PWD/none:$PATH expect "without accounts and history nothing is known" 3 'k
 cat >accounts/sacct <<END
 #!/bin/sh
 [ "\$SLURM_TIME_FORMAT" = %s ] || exit 1
-printf 'vision\037ann\037$((now - 3600))\037Unknown\037RUNNING\037gres/gpu=2\037\n'
+printf 'vision\037ann\037$((now - 3600))\037Unknown\037RUNNING\037gres/gpu=2\037\03712\n'
 END
 chmod +x accounts/sacct
+printf '#!/bin/sh\nexit 0\n' >accounts/squeue
+chmod +x accounts/squeue
 PATH=$PWD/accounts:$PATH expect "with accounts, they are told by user" 0 '^vision +ann +1 +0\.0 +0\.0 +2\.0$' usage --history-file history.csv
+# slurmdbd does not know the label of a job that runs; slurmctld does.
+printf '#!/bin/sh\nprintf "%%-24s%%s\\n" 12 "dl:1 tenant=vision tier=auto learners=2 gpus=1 pausable=0 placement=pack charge=own"\n' >accounts/squeue
+PATH=$PWD/accounts:$PATH expect "and one that runs as it is charged now" 0 '^vision +ann +1 +2\.0 +0\.0 +0\.0$' usage --history-file history.csv
+printf '#!/bin/sh\necho gone >&2\nexit 1\n' >accounts/squeue
+PATH=$PWD/accounts:$PATH expect "without slurmctld, that is said" 0 'dlctl usage: jobs that run count as not charged: .*gone' usage --history-file history.csv
 PATH=$PWD/accounts:$PATH expect "torn lines of the history are told of" 0 'history.csv: 1 line is not of a history' usage --history-file history.csv
 PATH=$PWD/accounts:$PATH expect "a history that was named and is not there is not passed over" 3 'gone.csv has no history' usage --history-file gone.csv
 PATH=$PWD/accounts:$PATH expect "nor is what is none" 2 '/dev/null' usage --history-file /dev/null

@@ -46,12 +46,12 @@ reclaim_teardown() {
   wait_nodes idle 30
 }
 
-# The daemon runs on the login host; its id is that of the process, for kill.
+# The daemon runs on the login host; its id is that of the process, for kill. start_daemon [more options of dlpolicyd]
 start_daemon() {
   local before
   before=$(starts_of_daemon)
   dl_sandbox exec -- bash -c 'echo $$ >'"$PWD"'/daemon.pid; exec "$@"' -- "$stage/sbin/dlpolicyd" --pidfile "$PWD/lock" \
-    --state-file "$PWD/use.json" --metrics-file "$PWD/metrics.prom" --verbose >>daemon.log 2>&1 3>&- &
+    --state-file "$PWD/use.json" --metrics-file "$PWD/metrics.prom" --verbose "$@" >>daemon.log 2>&1 3>&- &
   wait_started "$before"
 }
 stop_daemon() { [[ ! -e daemon.pid ]] || { kill_process "$(cat daemon.pid)" 2>/dev/null; rm -f daemon.pid; } || true; }

@@ -65,6 +65,33 @@ TEST(Usage, OnlyThePeriodCountsAndAJobThatRunsCountsUntilNow) {
   EXPECT_DOUBLE_EQ(hours(5, at(4), "COMPLETED"), 0) << "the clock was set back";
 }
 
+TEST(Usage, AJobThatRunsIsChargedAsSlurmctldSaysNow) {
+  const std::string end(1, kUsageCell);
+  const auto running = [&](const std::string& id, const char* state) {
+    std::string line = job("vision", "ann", 20, "Unknown", state, "gres/gpu=2", "");
+    return line.insert(line.size() - 1, end + id);
+  };
+  const auto padded = [](std::string id, const std::string& text) {
+    id.resize(kSqueueIdWidth, ' ');
+    return id + text + "   \n";
+  };
+  const LabelsById labels =
+      labels_of_squeue(padded("12", label("vision", policy::Charge::kOwn)) +
+                       padded("13", label("vision", policy::Charge::kBorrowed)) + padded("14", "") + "\nshort\n");
+  EXPECT_EQ(labels.size(), 3U);
+  const Usage usage = usage_of_accounts(
+      running("12", "RUNNING") + running("13", "SUSPENDED") + running("14", "RUNNING") + running("15", "RUNNING"), kDay,
+      labels);
+  const GpuHours& all = usage.tenants.at("vision").all;
+  EXPECT_DOUBLE_EQ(all.own, 8);
+  EXPECT_DOUBLE_EQ(all.borrowed, 8);
+  EXPECT_DOUBLE_EQ(all.uncharged, 16);
+  // What slurmdbd knows of a job that has ended counts.
+  const std::string ended = job("vision", "ann", 0, at(1), "COMPLETED", "gres/gpu=1", "");
+  const Usage old = usage_of_accounts(ended.substr(0, ended.size() - 1) + end + "12\n", kDay, labels);
+  EXPECT_DOUBLE_EQ(old.tenants.at("vision").all.uncharged, 1);
+}
+
 TEST(Usage, LinesThatAreNoneAreCountedAndPassedOver) {
   const Usage usage =
       usage_of_accounts("sacct: error\n\na|b\n" + job("a", "u", 0, at(1), "COMPLETED", "gres/gpu=1", ""), kDay);

@@ -44,6 +44,16 @@ need() { program=$("$top_srcdir/packaging/install-promtool" "$1" 2>why) || skip 
   done
 }
 
+@test "the dashboards fit the schema that Grafana publishes: it knows each member, and each value is of its type" {
+  python=$("$top_srcdir/packaging/install-frameworks" --path)/bin/python
+  "$python" -c 'import grafana_foundation_sdk' 2>/dev/null || skip "needs the Python package grafana-foundation-sdk (packaging/install-frameworks)"
+  "$python" "$top_srcdir/tests/lib/grafana_schema.py" "${dashboards[@]}"
+  # It would find what does not.
+  jq '.panels[0].type = 3 | .panels[1].gridpos = {} | .templating.list[1].sort = 99' "$top_srcdir/packaging/grafana/job.json" >wrong.json
+  run -1 "$python" "$top_srcdir/tests/lib/grafana_schema.py" wrong.json
+  [ "$(grep -cE 'panels\[0\].type_val is 3|gridpos is not known|sort is 99' <<<"$output")" -eq 3 ]
+}
+
 @test "each metric that dlpolicyd(8) lists has a value in the text, and each is on a dashboard" {
   "$exposition" >metrics.prom
   told=$(grep -oE '^[a-z_]+' metrics.prom | sort -u)

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2154,SC2034  # lib.bash has $stage; tests use what is set here
+# shellcheck disable=SC2119,SC2120,SC2154,SC2034  # lib.bash has $stage; tests use what is set here
 # Helpers of the tests of dlpolicyd: two nodes of two GPUs; vision and nlp have two each. Learners are tests/lib/toy_learner.c,
 # which counts its train steps and says whether one was lost. Slurm preempts nobody here: both tiers are the same to it.
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # dlpolicyd end to end with slurmdbd: see reclaim.bats.
-# shellcheck disable=SC2154,SC2119,SC2030,SC2031  # variables of the helpers; each test is a subshell
+# shellcheck disable=SC2016,SC2154,SC2119,SC2030,SC2031  # what jq is told is not for the shell; variables of the helpers; each test is a subshell
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 # shellcheck source=tests/cluster/reclaim.bash

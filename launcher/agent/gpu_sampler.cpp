@@ -17,6 +17,7 @@
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
 #include "common/process/nvml.h"
+#include "launcher/agent/sm_activity.h"
 
 namespace dl::agent {
 namespace {
@@ -108,11 +109,11 @@ void add_or_lose(bool known, unsigned long long value, int64_t* sum) {
 }
 
 // One look at all GPUs. False: a GPU does not tell its use, since it is cut into instances, or lost.
-bool look_at(const Asked& nvml, std::vector<Watched>* gpus, int64_t over_ms, protocol::GpuUse* look) {
+bool look_at(const Asked& nvml, SmActivity* sms, std::vector<Watched>* gpus, int64_t over_ms, protocol::GpuUse* look) {
   look->percent = 0;
   look->over_ms = over_ms;
   look->gpus = static_cast<int>(gpus->size());
-  look->busy_ms = look->memory = look->milliwatts = look->millijoules = 0;
+  look->busy_ms = look->memory = look->milliwatts = look->millijoules = look->sm_ms = 0;
   for (Watched& gpu : *gpus) {
     Rates rates;
     if (nvml.rates(gpu.device, &rates) != Nvml::kSuccess) return false;
@@ -131,6 +132,9 @@ bool look_at(const Asked& nvml, std::vector<Watched>* gpus, int64_t over_ms, pro
     const unsigned long long before = gpu.millijoules.value_or(now);  // the counter begins anew with the driver
     add_or_lose(counts && gpu.millijoules, now > before ? now - before : 0, &look->millijoules);
     gpu.millijoules = counts ? std::optional(now) : std::nullopt;
+    const double sm_percent = sms->percent(gpu.device);
+    add_or_lose(sm_percent >= 0, std::llround(static_cast<double>(over_ms) * std::max(sm_percent, 0.0) / 100),
+                &look->sm_ms);
   }
   return true;
 }
@@ -146,17 +150,18 @@ bool look_at(const Asked& nvml, std::vector<Watched>* gpus, int64_t over_ms, pro
   for (int fd = 0; fd < kReports; ++fd) ::dup2(null, fd);
   const Nvml nvml;
   const Asked asked(nvml);
+  SmActivity sms(nvml);
   std::vector<Watched> watched;
   for (Nvml::Device device : devices_of(nvml, gpus)) watched.push_back({device, 0, {}});
   protocol::GpuUse first;
-  if (asked.rates == nullptr || watched.empty() || !look_at(asked, &watched, 0, &first)) ::_exit(0);
+  if (asked.rates == nullptr || watched.empty() || !look_at(asked, &sms, &watched, 0, &first)) ::_exit(0);
   int64_t looked_ms = monotonic_ms();
   int highest = 0;
   for (int looks = 1;; ++looks) {
     wait_ms(look_ms);
     const int64_t now_ms = monotonic_ms();
     protocol::GpuUse look;
-    if (!look_at(asked, &watched, now_ms - looked_ms, &look)) ::_exit(0);
+    if (!look_at(asked, &sms, &watched, now_ms - looked_ms, &look)) ::_exit(0);
     looked_ms = now_ms;
     highest = std::max(highest, look.percent);
     look.percent = looks % GpuSampler::kLooks == 0 ? std::exchange(highest, 0) : -1;
@@ -250,10 +255,12 @@ void add_look(const protocol::GpuUse& look, protocol::GpuUse* use) {
   use->busy_ms = (first ? 0 : use->busy_ms) + look.busy_ms;
   use->memory = std::max(use->memory, look.memory);
   use->milliwatts = look.milliwatts;
-  if (first)
-    use->millijoules = look.millijoules;
-  else
-    use->millijoules = use->millijoules < 0 || look.millijoules < 0 ? -1 : use->millijoules + look.millijoules;
+  // A sum of which a part is not known is not known.
+  const auto sum = [first](int64_t more, int64_t so_far) {
+    return first ? more : so_far < 0 || more < 0 ? -1 : so_far + more;
+  };
+  use->millijoules = sum(look.millijoules, use->millijoules);
+  use->sm_ms = sum(look.sm_ms, use->sm_ms);
 }
 
 void GpuSampler::stop() {

@@ -86,6 +86,7 @@ std::optional<protocol::Use> UseSampler::look(const std::vector<pid_t>& helpers,
 }
 
 void UseSampler::add_memory(const std::vector<pid_t>& pids, protocol::Use* use) const {
+  for (const pid_t pid : pids) add(own_memory(text_of(pid, "status")), &use->own_memory);
   if (!group_.empty()) {
     if (speaks_for_ <= 0) return;
     const auto text = read_small_file(group_, kMostText);
@@ -93,7 +94,7 @@ void UseSampler::add_memory(const std::vector<pid_t>& pids, protocol::Use* use) 
     use->memory_of = use->memory < 0 ? 0 : speaks_for_;
     return;
   }
-  for (const pid_t pid : pids) add(own_memory(text_of(pid, "status")), &use->memory);
+  use->memory = use->own_memory;
   use->memory_of = use->memory < 0 ? 0 : 1;
 }
 

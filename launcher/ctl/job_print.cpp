@@ -6,6 +6,7 @@
 #include "common/json/json.h"
 #include "launcher/ctl/job_view.h"
 #include "launcher/ctl/text.h"
+#include "launcher/report/used.h"
 
 namespace dl::ctl {
 namespace {
@@ -55,6 +56,13 @@ Json use_json(const std::optional<record::UsedInAll>& use) {
   return json;
 }
 
+Json numbers_json(const std::map<std::string, double>& numbers) {
+  if (numbers.empty()) return nullptr;
+  Json json = Json::object();
+  for (const auto& [name, number] : numbers) json[name] = number;
+  return json;
+}
+
 void print_timeline(const JobView& view, int64_t now, std::string* out) {
   if (view.history.empty()) return;
   *out += "\n";
@@ -86,6 +94,18 @@ void print_learners(const JobView& view, std::string* out) {
   }
 }
 
+void print_learners_use(const JobView& view, std::string* out) {
+  if (view.learners.empty()) return;
+  const std::vector<report::UsedCell> columns = report::used_columns(view.plan.gpus_per_learner > 0);
+  std::vector<std::vector<std::string>> rows{{"LEARNER"}};
+  for (const report::UsedCell& column : columns) rows[0].emplace_back(column.short_name);
+  for (const LearnerView& learner : view.learners) {
+    rows.push_back({std::to_string(learner.rank)});
+    for (const report::UsedCell& column : columns) rows.back().push_back(column.text(learner.use));
+  }
+  *out += "\n" + table(rows);
+}
+
 }  // namespace
 
 std::string vote_text(const protocol::VoteStatus& vote) {
@@ -100,7 +120,7 @@ std::string vote_text(const protocol::VoteStatus& vote) {
   return text + (vote.reason.empty() ? "" : ": " + clean(vote.reason));
 }
 
-std::string view_text(const JobView& view) {
+std::string view_text(const JobView& view, bool with_use) {
   const int64_t now = now_ms();
   std::string out;
   std::string job = view.job.name();
@@ -138,6 +158,7 @@ std::string view_text(const JobView& view) {
   row(&out, "directory", clean(view.job.dir.root()));
   print_timeline(view, now, &out);
   print_learners(view, &out);
+  if (with_use) print_learners_use(view, &out);
   return out;
 }
 
@@ -189,7 +210,8 @@ Json view_json(const JobView& view) {
                              {"state", learner.state},
                              {"step", step(learner.step)},
                              {"saved_step", step(learner.saved_step)},
-                             {"reason", learner.reason}});
+                             {"reason", learner.reason},
+                             {"use", numbers_json(learner.use)}});
   }
   return json;
 }

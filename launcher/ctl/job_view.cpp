@@ -41,6 +41,7 @@ std::vector<LearnerView> learners_from(const std::vector<Event>& events, int att
     if (!event.host.empty()) learner.host = event.host;
     if (event.step) learner.step = *event.step;
     learner.reason = event.reason;
+    if (event.use) learner.use = event.use->numbers;
   }
   std::vector<LearnerView> learners;
   learners.reserve(by_rank.size());
@@ -55,7 +56,8 @@ void take_answer(const protocol::JobStatus& status, JobView* view) {
   if (!status.use.empty()) view->use = record::UsedInAll{status.use, {}};
   std::vector<LearnerView> learners;
   for (const protocol::LearnerStatus& learner : status.learners) {
-    learners.push_back({learner.rank, learner.host, learner.state, learner.step, learner.saved_step, learner.note});
+    learners.push_back(
+        {learner.rank, learner.host, learner.state, learner.step, learner.saved_step, learner.note, learner.use});
     view->step = std::max(view->step, learner.step);
     view->saved_step = std::max(view->saved_step, learner.saved_step);
   }

@@ -2,6 +2,7 @@
 // Everything dlctl can show of one job, from Slurm, from its record and launch plan, and from dlrun while it runs.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct LearnerView {
   std::string state;  // name of a state, empty if unknown
   int64_t step = -1, saved_step = -1;
   std::string reason;
+  std::map<std::string, double> use{};  // in this attempt, by name (use::learner_numbers()), as far as it was measured
 };
 
 struct JobView {
@@ -58,8 +60,8 @@ IdleHint unused_gpus(const JobView& view);
 // safe for a terminal.
 std::string vote_text(const protocol::VoteStatus& vote);
 
-// What `dlctl status JOB` prints, and one element of what `--json` prints.
-std::string view_text(const JobView& view);
+// What `dlctl status JOB` prints, and one element of what `--json` prints. with_use: also what each learner has used.
+std::string view_text(const JobView& view, bool with_use = false);
 Json view_json(const JobView& view);
 
 }  // namespace dl::ctl

@@ -87,6 +87,7 @@ void join_learners(const std::vector<LearnerView>& views, ReportData* data) {
     line.why = view.reason;
     line.step = view.step;
     line.saved_step = view.saved_step;
+    line.use = view.use;
   }
   for (auto& [rank, line] : lines) {
     line.rank = rank;

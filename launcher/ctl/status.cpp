@@ -27,6 +27,7 @@ struct Options {
   bool ended = false;
   bool json = false;
   bool watch = false;
+  bool learners = false;
 };
 
 std::string with_unused_gpus(std::string why, const JobView& view) {
@@ -37,14 +38,14 @@ std::string with_unused_gpus(std::string why, const JobView& view) {
 
 constexpr char kBetweenCells = '\x1f', kBetweenRuns = '\x1e';
 
-enum class As { kText, kJson, kRow };
+enum class As { kText, kUse, kJson, kRow };  // kUse: as text, with what each learner uses
 // For --watch, what words_of_runs() gives begins with the state, and whether that is an end.
 constexpr char kAfterState = '\x1d';
 constexpr char kEnd[] = " (end)";
 
 // Formats one job as text, as JSON or as the cells of a row.
 std::string words_of(const JobView& view, As as) {
-  if (as == As::kText) return view_text(view);
+  if (as == As::kText || as == As::kUse) return view_text(view, as == As::kUse);
   if (as == As::kJson) return view_json(view).dump(2);
   const std::vector<std::string> row = {view.job.name(),
                                         printable(view.user, 16),
@@ -170,10 +171,11 @@ std::string named_text(const std::vector<std::vector<Words>>& found) {
   return text;
 }
 
-std::vector<std::vector<Words>> look_at_all(const Found& found) {
+std::vector<std::vector<Words>> look_at_all(const Found& found, bool learners) {
   std::vector<std::vector<Words>> words;
   words.reserve(found.size());
-  for (const std::vector<Job>& jobs : found) words.push_back(look_at(jobs, jobs.size() == 1 ? As::kText : As::kRow));
+  const As one = learners ? As::kUse : As::kText;
+  for (const std::vector<Job>& jobs : found) words.push_back(look_at(jobs, jobs.size() == 1 ? one : As::kRow));
   return words;
 }
 
@@ -190,7 +192,7 @@ class Watched {
     if (references_.empty())
       all.push_back(look_at_queue(found_[0], As::kRow));
     else
-      all = look_at_all(found_);
+      all = look_at_all(found_, options_.learners);
     seen.text = references_.empty() ? queue_text(all[0], options_) : named_text(all);
     seen.ended = !references_.empty();
     for (const std::vector<Words>& some : all)
@@ -248,8 +250,8 @@ Status run(const Options& options) {
     print_json(all);
     return {};
   }
-  const std::string text =
-      references.empty() ? queue_text(look_at_queue(found[0], As::kRow), options) : named_text(look_at_all(found));
+  const std::string text = references.empty() ? queue_text(look_at_queue(found[0], As::kRow), options)
+                                              : named_text(look_at_all(found, options.learners));
   std::fputs(text.c_str(), stdout);
   return {};
 }
@@ -267,6 +269,8 @@ Run add_status(CommandLine* line) {
       .excludes("--all");
   line->flag("-w,--watch", &options->watch, "look again and again; q quits").excludes("--ended");
   line->flag("--json", &options->json, "for programs: an array of objects").excludes("--watch");
+  line->flag("--learners", &options->learners, "of one JOB: also what each of its learners has used")
+      .excludes("--ended");
   return [options] { return run(*options); };
 }
 

@@ -114,7 +114,7 @@ void members(Reply& m, JsonMembers& each) {
 }
 void members(LearnerStatus& m, JsonMembers& each) {
   each("rank", m.rank)("host", m.host)("pid", m.pid)("state", m.state)("step", m.step)("saved_step", m.saved_step)(
-      "save_ms", m.save_ms)("note", m.note);
+      "save_ms", m.save_ms)("note", m.note)("use", m.use);
 }
 void members(VoteStatus& m, JsonMembers& each) {
   each("voted", m.voted)("learners", m.learners)("change", m.change)("wanted", m.wanted)("reason", m.reason);
@@ -135,11 +135,11 @@ void members(Stacks& m, JsonMembers& each) {
 }
 void members(GpuUse& m, JsonMembers& each) {
   each("percent", m.percent)("over_ms", m.over_ms)("gpus", m.gpus)("busy_ms", m.busy_ms)("memory", m.memory)(
-      "milliwatts", m.milliwatts)("millijoules", m.millijoules);
+      "milliwatts", m.milliwatts)("millijoules", m.millijoules)("sm_ms", m.sm_ms);
 }
 void members(Use& m, JsonMembers& each) {
   each("over_ms", m.over_ms)("cpu_ms", m.cpu_ms)("memory", m.memory)("memory_of", m.memory_of)("read", m.read)(
-      "written", m.written);
+      "written", m.written)("own_memory", m.own_memory);
 }
 void members(Voted& m, JsonMembers& each) {
   each("change", m.change)("reason", m.reason);

@@ -89,6 +89,7 @@ struct GpuUse {     // use of the learner's GPUs, sent each 3 to 15 s; not if it
   int64_t memory = -1;      // bytes in use, of all processes on these GPUs: the most that was seen
   int64_t milliwatts = -1;  // now
   int64_t millijoules = -1;
+  int64_t sm_ms = -1;  // the time, multiplied by the share of each GPU's multiprocessors that were busy
 };
 struct Use {            // what the learner's processes have used since the last one; sent if Start::use_ms asks for it
   int64_t over_ms = 0;  // of the clock of awake_clock.h
@@ -97,6 +98,8 @@ struct Use {            // what the learner's processes have used since the last
   int64_t memory = -1;              // bytes now, without pages of files that could be dropped
   int memory_of = 0;                // of how many learners: all of the node where they share a control group
   int64_t read = -1, written = -1;  // bytes from storage and to it
+  // As memory, of this learner's processes alone; pages that they share after a fork count for each of them.
+  int64_t own_memory = -1;
 };
 struct Voted {     // the learner says how many learners the job needs (common/contract/vote.h); at most once a second
   int change = 0;  // compared with those that there are
@@ -231,7 +234,8 @@ struct LearnerStatus {
   std::string state;  // name of record::JobState
   int64_t step = -1, saved_step = -1;
   uint64_t save_ms = 0;
-  std::string note;  // what is unusual about it, or empty
+  std::string note;                     // what is unusual about it, or empty
+  std::map<std::string, double> use{};  // what it has used in this attempt (use::learner_numbers()), as far as measured
 };
 struct VoteStatus {  // what the learners say of their number (supervise/votes.h)
   int voted = 0;     // learners with a vote; 0: nobody has voted, and the rest says nothing

@@ -86,7 +86,8 @@ std::string format_event(const Event& event) {
   if (event.start) line["start"] = *event.start;
   if (event.passed) line["passed"] = true;
   if (event.use) {
-    Json use = {{"text", event.use->text.substr(0, kMaxText)}};
+    Json use = Json::object();
+    if (!event.use->text.empty()) use["text"] = event.use->text.substr(0, kMaxText);
     for (const auto& [name, number] : event.use->numbers) use[name] = number;
     line["use"] = std::move(use);
   }

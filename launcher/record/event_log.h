@@ -51,7 +51,8 @@ struct Event {
   std::string run;           // RunIdentity::text(), by which the run is recognised; or empty
   std::optional<int> start;  // how often Slurm had requeued the job
   bool passed = false;       // completed in an earlier start of the job; this start ran nothing
-  // Set where a dlrun ends: COMPLETED, FAILED, HALTED, PENDING.
+  // Set where a dlrun ends: COMPLETED, FAILED, HALTED, PENDING; and where a learner ends: what it has used in the
+  // attempt, without a text.
   std::optional<UsedInAll> use;
 };
 

@@ -3,12 +3,30 @@
 #include <algorithm>
 
 #include "launcher/report/section.h"
+#include "launcher/report/used.h"
 #include "launcher/report/words.h"
 
 namespace dl::report {
 namespace {
 
 constexpr size_t kMostLearners = 128, kMostNodes = 128;
+
+// Nothing, if nothing was measured of any of them.
+void write_use_of_learners(const std::vector<LearnerLine>& learners, Html* html) {
+  const auto any = [&](auto of) { return std::any_of(learners.begin(), learners.end(), of); };
+  if (!any([](const LearnerLine& line) { return !line.use.empty(); })) return;
+  const std::vector<UsedCell> columns = used_columns(any([](const LearnerLine& line) { return !line.gpus.empty(); }));
+  html->markup("<h3>What each learner used</h3>\n");
+  std::vector<const char*> head{"#Rank"};
+  for (const UsedCell& column : columns) head.push_back(column.title);
+  Table table(html, head);
+  for (size_t i = 0; i < std::min(learners.size(), kMostLearners); ++i) {
+    std::vector<std::string> cells{std::to_string(learners[i].rank)};
+    for (const UsedCell& column : columns) cells.push_back(column.text(learners[i].use));
+    table.row(cells);
+  }
+  if (learners.size() > kMostLearners) table.line("and " + std::to_string(learners.size() - kMostLearners) + " more");
+}
 
 }  // namespace
 
@@ -28,6 +46,7 @@ void write_learners(const Material& of, Html* html) {
     }
     if (learners.size() > kMostLearners) table.line("and " + std::to_string(learners.size() - kMostLearners) + " more");
   }
+  write_use_of_learners(learners, html);
   if (nodes.size() < 2) return;
   Table table(html, {"Node", "#Ranks", "#GPUs"});
   for (size_t i = 0; i < std::min(nodes.size(), kMostNodes); ++i)

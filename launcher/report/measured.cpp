@@ -11,6 +11,7 @@
 #include "common/base/parse.h"
 #include "launcher/plot/page_plot.h"
 #include "launcher/report/section.h"
+#include "launcher/report/used.h"
 #include "launcher/report/words.h"
 
 namespace dl::report {
@@ -68,25 +69,6 @@ void charts(const std::vector<plot::Chart>& charts, size_t most_bytes, Html* htm
   }
 }
 
-using Numbers = std::map<std::string, double>;
-
-// The number, or none if it was not measured or is none that can be.
-std::optional<double> number(const Numbers& numbers, const std::string& name) {
-  const auto found = numbers.find(name);
-  if (found == numbers.end() || !std::isfinite(found->second) || found->second < 0 || found->second > 1e18)
-    return std::nullopt;
-  return found->second;
-}
-
-std::string percent(std::optional<double> share) {
-  return share ? fmt::format("{:.0f} %", 100 * *share) : "not measured";
-}
-std::string bytes(std::optional<double> count) {
-  return count ? format_bytes(static_cast<uint64_t>(*count)) : "not measured";
-}
-std::string plain(std::optional<double> value) {
-  return value ? fmt::format("{:.3g}", *value) : "not measured";
-}
 std::string seconds(std::optional<double> value) {
   return value ? age_text(static_cast<int64_t>(std::min(*value, 1e12) * 1000)) : "not measured";
 }
@@ -99,18 +81,21 @@ void numbers_of(const Numbers& all, Html* html) {
   const auto gpus = get("gpus"), cpus = get("cpus"), joules = get("gpu_joules");
   html->markup("<dl>\n");
   if (gpus && *gpus > 0) {
-    html->fact("GPUs", plain(gpus) + ", of which " + plain(get("gpus_measured")) + " measured in the newest attempt");
-    html->fact("GPU use", percent(get("gpu_share")) + (get("gpu_share") ? " of the time a kernel ran" : ""));
-    html->fact("GPU memory", bytes(get("gpu_memory_bytes")) + (get("gpu_memory_bytes") ? " at most, on all" : ""));
+    html->fact("GPUs", number_words(gpus) + ", of which " + number_words(get("gpus_measured")) +
+                           " measured in the newest attempt");
+    html->fact("GPU use", percent_words(get("gpu_share")) + (get("gpu_share") ? " of the time a kernel ran" : ""));
+    html->fact("multiprocessors (SMs) busy", percent_words(get("gpu_sm_share")));
+    html->fact("GPU memory",
+               bytes_words(get("gpu_memory_bytes")) + (get("gpu_memory_bytes") ? " at most, on all" : ""));
     html->fact("energy of the GPUs", joules ? fmt::format("{:.3g} kWh", *joules / 3.6e6) : "not measured");
   }
   const auto most = get("most_cpus_used");
-  html->fact("CPUs busy", plain(get("cpus_used")) + (cpus && *cpus > 0 ? " of " + plain(cpus) : "") +
-                              (most ? ", " + plain(most) + " at most" : ""));
+  html->fact("CPUs busy", number_words(get("cpus_used")) + (cpus && *cpus > 0 ? " of " + number_words(cpus) : "") +
+                              (most ? ", " + number_words(most) + " at most" : ""));
   html->fact("CPU time", seconds(get("cpu_seconds")));
-  html->fact("memory", of_asked(bytes(get("memory_bytes")), get("memory_asked_bytes")));
-  html->fact("read from storage", bytes(get("read_bytes")));
-  html->fact("written to storage", bytes(get("written_bytes")));
+  html->fact("memory", of_asked(bytes_words(get("memory_bytes")), get("memory_asked_bytes")));
+  html->fact("read from storage", bytes_words(get("read_bytes")));
+  html->fact("written to storage", bytes_words(get("written_bytes")));
   html->markup("</dl>\n");
 }
 
@@ -137,8 +122,8 @@ void phases_of(const Numbers& all, Html* html) {
   for (const Phase& phase : kPhases) {
     const std::string name = phase.name;
     const auto lasts = number(all, name + "_s");
-    table.row({name, seconds(lasts), lasts ? percent(*lasts / sum) : "", percent(number(all, "gpu_share_" + name)),
-               plain(number(all, "cpus_used_" + name))});
+    table.row({name, seconds(lasts), lasts ? percent_words(*lasts / sum) : "",
+               percent_words(number(all, "gpu_share_" + name)), number_words(number(all, "cpus_used_" + name))});
   }
 }
 

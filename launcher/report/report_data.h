@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +18,9 @@ namespace dl::report {
 struct LearnerLine {
   int rank = 0;
   std::string node, gpus, state, why;
-  int64_t step = -1, saved_step = -1;  // -1: unknown
-  bool server = false;                 // a parameter server
+  int64_t step = -1, saved_step = -1;   // -1: unknown
+  bool server = false;                  // a parameter server
+  std::map<std::string, double> use{};  // in this attempt, by name (used.h)
 };
 
 // The end of a learner's log.

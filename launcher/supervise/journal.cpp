@@ -49,6 +49,7 @@ void Journal::begin_attempt(int attempt, int restart) {
   restart_ = restart;
   idle_ = {};
   pace_ = {};
+  learners_use_.clear();
   signalled_ = false;
 }
 
@@ -88,6 +89,18 @@ void Journal::job(record::JobState state, const std::string& reason, std::option
   send_comment();
 }
 
+void Journal::learner_used(int rank, std::map<std::string, double> numbers) {
+  if (!numbers.empty()) learners_use_[rank] = {{}, std::move(numbers)};
+}
+
+void Journal::append_of_learner(record::Event event) {
+  if (const auto used = learners_use_.find(*event.learner); used != learners_use_.end()) {
+    event.use = std::move(used->second);
+    learners_use_.erase(used);
+  }
+  append(std::move(event));
+}
+
 void Journal::learner(int rank, record::JobState state, const std::string& host, const std::string& reason,
                       const std::string& code, std::optional<int> exit) {
   record::Event event;
@@ -97,7 +110,7 @@ void Journal::learner(int rank, record::JobState state, const std::string& host,
   event.reason = reason;
   event.code = code;
   event.exit = exit;
-  append(std::move(event));
+  append_of_learner(std::move(event));
 }
 
 void Journal::learner_failed(int rank, const std::string& host, const std::string& reason,
@@ -111,7 +124,7 @@ void Journal::learner_failed(int rank, const std::string& host, const std::strin
   event.exit = exit;
   event.failure = failure_class.name;
   event.signature = signature;
-  append(std::move(event));
+  append_of_learner(std::move(event));
 }
 
 void Journal::note(const std::string& text) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -83,6 +84,8 @@ class Journal {
 
   // What the learners have used in all attempts of this dlrun; written with the next event about the whole job.
   void used(record::UsedInAll use) { use_ = std::move(use); }
+  // What a learner has used in this attempt, by name; written with the next event about it.
+  void learner_used(int rank, std::map<std::string, double> numbers);
 
   // To be called when the user's own comment is known; comments are held back until then.
   void set_user_comment(const std::string& text);
@@ -98,6 +101,7 @@ class Journal {
 
  private:
   void append(record::Event event);
+  void append_of_learner(record::Event event);
   void send_comment();
 
   record::JobDir dir_;
@@ -115,6 +119,7 @@ class Journal {
   PaceHint pace_;
   std::string scale_;
   std::optional<record::UsedInAll> use_;
+  std::map<int, record::UsedInAll> learners_use_;
   bool preempted_ = false;
   std::optional<int> once_more_;
   std::string command_;

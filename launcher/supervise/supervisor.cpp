@@ -258,7 +258,8 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
   for (size_t i = 0; i < attempt_.learners().size(); ++i) {
     const Learner& l = attempt_.learners()[i];
     status.learners.push_back({static_cast<int>(i), l.host, l.pid, record::state_name(l.state), l.step, l.saved_step,
-                               l.save_ms, watch_.note(static_cast<int>(i), now)});
+                               l.save_ms, watch_.note(static_cast<int>(i), now),
+                               use_->of_learner(static_cast<int>(i))});
   }
   if (const auto vote = watch_.votes().of_job(attempt_.learners(), attempt_.deciding(), plan().asked, now))
     status.vote = {vote->voted, vote->learners, vote->change, vote->wanted, vote->reason};

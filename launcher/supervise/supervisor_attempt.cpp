@@ -216,6 +216,7 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
 void Supervisor::on_exited(int rank, const Exited& exited) {
   attempt_.end(rank);
   use_->ended(rank, awake_ms());
+  journal_->learner_used(rank, use_->of_learner(rank));
   watch_.log_lost(rank, exited.log_lost);
   if (!attempt_.agent_stays(plan(), journal_->memory().restarts)) agents_->let_go(rank);
   const Learner& learner = attempt_.learner(rank);

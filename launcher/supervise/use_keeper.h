@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,8 @@ class UseKeeper {
   double saving_s(int64_t now_ms) const { return use_.saving_s(now_ms); }
   // Of the run so far; none: no learner has run. told: long enough to be told in the job's output, too.
   std::optional<record::UsedInAll> so_far(int64_t now_ms, bool* told = nullptr) const;
+  // Of one learner in the newest attempt, by name, as far as it was measured.
+  std::map<std::string, double> of_learner(int rank) const { return use::learner_numbers(use_.facts_of(rank)); }
   bool idle() const { return calls_.idle(); }
 
  private:

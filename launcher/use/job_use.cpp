@@ -28,6 +28,15 @@ std::optional<double> rate_of(double sum, double over) {
   return over > 0 ? std::optional(sum / over) : std::nullopt;
 }
 
+// The same with all that cannot be taken for not measured.
+protocol::Use possible(protocol::Use report) {
+  const auto most_cpu_ms = kMostCpus * static_cast<double>(report.over_ms);
+  if (static_cast<double>(report.cpu_ms) > most_cpu_ms) report.cpu_ms = -1;
+  for (int64_t* bytes : {&report.memory, &report.own_memory, &report.read, &report.written})
+    if (!is_bytes(*bytes)) *bytes = -1;
+  return report;
+}
+
 double total(const PerPhase& each) {
   double sum = 0;
   for (const double one : each) sum += one;
@@ -91,6 +100,7 @@ void JobUse::add(int rank, const protocol::Use& report, int64_t now_ms) {
   Learner& learner = learners_[static_cast<size_t>(rank)];
   learner.use = report;
   learner.use_ms = now_ms;
+  learner.sums.add(possible(report));
   const auto over_s = static_cast<double>(report.over_ms) / 1000;
   const double cpu_s = static_cast<double>(report.cpu_ms) / 1000;
   if (report.cpu_ms >= 0 && cpu_s <= kMostCpus * over_s) {
@@ -123,6 +133,13 @@ void JobUse::add(int rank, const protocol::GpuUse& report, int64_t now_ms) {
   Learner& learner = learners_[static_cast<size_t>(rank)];
   learner.gpu = report;
   learner.gpu_ms = now_ms;
+  const double sm_s = static_cast<double>(report.sm_ms) / 1000;
+  if (sm_s > time_s * 1.01) learner.gpu.sm_ms = -1;
+  if (learner.gpu.sm_ms >= 0) {
+    sm_busy_ += sm_s;
+    sm_time_ += time_s;
+  }
+  learner.sums.add(learner.gpu);
   const PerPhase shares = clock_.shares(now_ms - report.over_ms, now_ms);
   for (size_t i = 0; i < kPhases; ++i) {
     gpu_busy_[i] += busy_s * shares[i];
@@ -175,6 +192,7 @@ Facts JobUse::facts(int64_t now_ms) const {
   facts.asked = given_.asked;
   facts.memory_asked = given_.memory_asked;
   facts.gpu_share = rate_of(total(gpu_busy_), total(gpu_time_));
+  facts.sm_share = rate_of(sm_busy_, sm_time_);
   if (!joules_lost_) facts.joules = joules_;
   facts.gpu_memory = gpu_memory_;
   facts.cpu_seconds = cpu_s_;
@@ -200,6 +218,11 @@ Facts JobUse::facts(int64_t now_ms) const {
     facts.cpus_used_in[i] = of_all(rate_of(cpu[i], cpu_over[i]));
   }
   return facts;
+}
+
+Facts JobUse::facts_of(int rank) const {
+  if (rank < 0 || static_cast<size_t>(rank) >= learners_.size()) return {};
+  return learners_[static_cast<size_t>(rank)].sums.facts(given_.gpus_each, given_.cpus_each);
 }
 
 std::vector<std::pair<const char*, double>> JobUse::now(int64_t now_ms) const {
@@ -234,6 +257,13 @@ std::vector<std::pair<const char*, double>> JobUse::now(int64_t now_ms) const {
           return fresh(each.gpu_ms)
                      ? 100 * static_cast<double>(each.gpu.busy_ms) / static_cast<double>(each.gpu.over_ms)
                      : -1.0;
+        },
+        true);
+    sum(
+        "gpu_sm_percent",
+        [&](const Learner& each) {
+          const double ms = gpu(each, each.gpu.sm_ms);
+          return ms < 0 ? ms : 100 * ms / static_cast<double>(each.gpu.over_ms);
         },
         true);
     sum("gpu_memory_bytes", [&](const Learner& each) { return gpu(each, each.gpu.memory); });

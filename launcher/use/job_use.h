@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/protocol/control_protocol.h"
+#include "launcher/use/learner_use.h"
 #include "launcher/use/phases.h"
 #include "launcher/use/use_sentence.h"
 
@@ -41,6 +42,8 @@ class JobUse {
   void add(int rank, const protocol::GpuUse& report, int64_t now_ms);
 
   Facts facts(int64_t now_ms) const;
+  // Of one learner of the newest attempt alone; nothing measured for a rank that is none.
+  Facts facts_of(int rank) const;
 
   // Seconds for which saves have held learners up.
   double saving_s(int64_t now_ms) const {
@@ -58,6 +61,7 @@ class JobUse {
     int64_t use_ms = -1, gpu_ms = -1;  // when they came; -1: they have not
     double memory = 0;
     int memory_of = 0;
+    LearnerUse sums;
   };
   void choose_phase(int64_t now_ms);
   std::optional<double> memory_now() const;
@@ -71,6 +75,7 @@ class JobUse {
 
   // Of all attempts: sums over time, and the time over which they were measured.
   PerPhase gpu_busy_{}, gpu_time_{}, cpu_time_{}, cpu_over_{};
+  double sm_busy_ = 0, sm_time_ = 0;
   std::optional<double> joules_, gpu_memory_, cpu_s_, memory_, most_cpus_, read_, written_;
   bool joules_lost_ = false;
   int gpus_measured_ = 0;  // in the newest attempt in which any were

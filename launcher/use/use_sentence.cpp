@@ -154,21 +154,27 @@ std::string sentence(const Facts& facts) {
   return hint.empty() ? text : text + ": " + hint;
 }
 
-std::map<std::string, double> numbers(const Facts& facts) {
+std::map<std::string, double> learner_numbers(const Facts& facts) {
   std::map<std::string, double> all;
-  all["gpus"] = facts.gpus;
-  all["gpus_measured"] = facts.gpus_measured;
-  if (facts.cpus > 0) all["cpus"] = facts.cpus;
   put("gpu_share", facts.gpu_share, &all);
+  put("gpu_sm_share", facts.sm_share, &all);
   put("gpu_joules", facts.joules, &all);
   put("gpu_memory_bytes", facts.gpu_memory, &all);
   put("cpu_seconds", facts.cpu_seconds, &all);
   put("cpus_used", facts.cpus_used, &all);
   put("most_cpus_used", facts.most_cpus_used, &all);
   put("memory_bytes", facts.memory, &all);
-  put("memory_asked_bytes", facts.memory_asked, &all);
   put("read_bytes", facts.read, &all);
   put("written_bytes", facts.written, &all);
+  return all;
+}
+
+std::map<std::string, double> numbers(const Facts& facts) {
+  std::map<std::string, double> all = learner_numbers(facts);
+  all["gpus"] = facts.gpus;
+  all["gpus_measured"] = facts.gpus_measured;
+  if (facts.cpus > 0) all["cpus"] = facts.cpus;
+  put("memory_asked_bytes", facts.memory_asked, &all);
   for (size_t i = 0; i < kPhases; ++i) {
     const std::string name = phase_name(static_cast<Phase>(i));
     all[name + "_s"] = facts.seconds[i];

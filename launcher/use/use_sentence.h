@@ -21,7 +21,8 @@ struct Facts {
   int gpus_measured = 0;
   std::optional<double> gpu_share;                            // of the time, in which a kernel ran: 0 to 1
   std::array<std::optional<double>, kPhases> gpu_share_in{};  // the same in each phase
-  std::optional<double> joules;                               // of the measured GPUs
+  std::optional<double> sm_share;    // the mean share of the multiprocessors (SMs) of a GPU that were busy: 0 to 1
+  std::optional<double> joules;      // of the measured GPUs
   std::optional<double> gpu_memory;  // bytes in use on all measured GPUs, the most that was seen
   int cpus = 0;                      // that the learners have; 0: unknown
   bool asked = false;                // the job has asked for them; false: they are the machine's
@@ -42,5 +43,7 @@ constexpr double kLeastSeconds = 300;  // of learners that run: shorter runs get
 
 // What events.jsonl keeps (dl-job-directory(5)): numbers by name, without those that were not measured.
 std::map<std::string, double> numbers(const Facts& facts);
+// Of a single learner: what was measured of it, and nothing that is the same for all.
+std::map<std::string, double> learner_numbers(const Facts& facts);
 
 }  // namespace dl::use

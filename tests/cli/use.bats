@@ -30,7 +30,7 @@ told() {
   touch over
   wait
   contains "$("$dlctl" status job)" '^use +used [0-9]+ % of 2 GPUs, '
-  jq -s '[.[] | select(.use)]' job/events.jsonl >used
+  jq -s '[.[] | select(.use and .learner == null)]' job/events.jsonl >used
   [ "$(jq length used)" = 1 ]
   [ "$(jq -r '.[0].state' used)" = COMPLETED ]
   jq -e '.[0].use | .gpus == 2 and .gpus_measured == 2 and .gpu_share > 0.4 and .gpu_share < 0.6 and .gpu_joules == null' used
@@ -47,12 +47,52 @@ told() {
   wait
   rm over
   CUDA_VISIBLE_DEVICES=0 LD_LIBRARY_PATH='' "$dlrun" --job-dir none -g 1 -- true >said 2>&1
-  contains "$(jq -r 'select(.use) | .use.text' none/events.jsonl)" 'not measured: 1 GPU( |$)'
-  jq -e 'select(.use) | .use | .gpu_share == null and .gpus_measured == 0 and .gpus == 1' none/events.jsonl
+  contains "$(jq -r 'select(.use and .learner == null) | .use.text' none/events.jsonl)" 'not measured: 1 GPU( |$)'
+  jq -e 'select(.use and .learner == null) | .use | .gpu_share == null and .gpus_measured == 0 and .gpus == 1' none/events.jsonl
+}
+
+@test "a driver that hangs holds up nothing, and a GPU that is lost is not measured any more" {
+  echo h >uses
+  "$dlrun" --job-dir hangs -g 1 -- true >said 2>&1
+  contains "$(jq -r 'select(.use and .learner == null) | .use.text' hangs/events.jsonl)" 'not measured: 1 GPU( |$)'
+  echo 80 >uses
+  "$dlrun" --job-dir job -g 1 -- sh -c 'echo $PPID >agent; until [ -e over ]; do sleep 0.1; done' >said 2>&1 3>&- &
+  told 'used 80 % of 1 GPU, '
+  pgrep -x -P "$(cat agent)" dl-agent # the process that asks the driver
+  echo x >uses
+  for _ in $(seq 600); do
+    pgrep -x -P "$(cat agent)" dl-agent >/dev/null || break
+    sleep 0.1
+  done
+  [ -z "$(pgrep -x -P "$(cat agent)" dl-agent)" ]
+  touch over
+  wait
+  jq -es 'map(select(.use and .learner == null)) | .[0].use | (.gpu_share - 0.8 | fabs) < 0.01 and .gpus_measured == 1' job/events.jsonl
+}
+
+@test "of each learner it is told what it uses, also of how many SMs its GPU was busy, while it runs and afterwards" {
+  echo 90/45 20 >uses
+  "$dlrun" --job-dir job -n 2 -g 1 -- sh -c 'until [ -e over ]; do sleep 0.1; done' >said 2>&1 3>&- &
+  told 'used 55 % of 2 GPUs, '
+  "$dlctl" status --learners job >shown
+  contains "$(cat shown)" '^LEARNER +GPU +SMS +GPU-MEMORY +CPUS +MEMORY +READ +WRITTEN$'
+  contains "$(cat shown)" '^0 +90 % +45 % +900 MiB +[0-9.e-]+ +[0-9.]+ [KM]iB '
+  contains "$(cat shown)" '^1 +20 % +not measured +200 MiB +[0-9.e-]+ +[0-9.]+ [KM]iB '
+  "$dlctl" status job >plain
+  run ! grep -q GPU-MEMORY plain
+  touch over
+  wait
+  "$dlctl" status --json job >json
+  jq -e '.[0].ranks | map(.use) | (.[0].gpu_share - 0.9 | fabs) < 0.01 and (.[0].gpu_sm_share - 0.45 | fabs) < 0.01' json
+  jq -e '.[0].ranks | map(.use) | (.[1].gpu_share - 0.2 | fabs) < 0.01 and .[1].gpu_sm_share == null and .[1].memory_bytes > 50000' json
+  jq -es '[.[] | select(.learner == 1 and .use)] | length == 1 and (.[0].use.text == null)' job/events.jsonl
+  "$dlctl" report job -o page.html >/dev/null
+  contains "$(cat page.html)" '<h3>What each learner used</h3>'
+  contains "$(cat page.html)" '<td class="n">45 %</td>'
 }
 
 @test "a run of some seconds is told of at its end, and has series" {
-  echo 60 >uses
+  echo 60/30 >uses
   "$dlrun" --job-dir job -g 1 -- sh -c 'until [ -e over ]; do sleep 0.1; done' >said 2>&1 3>&- &
   wait_grep gpu_used_percent job/metrics/attempt-1/use.series
   touch over
@@ -60,6 +100,7 @@ told() {
   contains "$(cat said)" '^dlrun: used [0-9]+ % of 1 GPU, [^;]*$'
   run "$dlctl" metrics job --group use
   contains "$output" '^gpu_used_percent +use +[0-9]+ +- +(59\.9|60)' # of whole milliseconds
+  contains "$output" '^gpu_sm_percent +use +[0-9]+ +- +(29\.9|30)'
   contains "$output" '^gpu_watts +use +[0-9]+ +- +240 '
   contains "$output" '^cpus_used +use '
   contains "$output" '^memory_bytes +use '

@@ -30,7 +30,7 @@ END_OF_PROGRAM
   grep -E '^dlrun: used [0-9.]+ of [0-9]+ CPUs, [0-9]+ MiB of 2 GiB$' train.out
   /usr/bin/python3 - "dl-$job/events.jsonl" train.out own.0 own.1 <<'END_OF_PROGRAM'
 import json, re, sys
-used = [event["use"] for event in map(json.loads, open(sys.argv[1])) if "use" in event]
+used = [event["use"] for event in map(json.loads, open(sys.argv[1])) if "use" in event and "learner" not in event]
 assert len(used) == 1, used
 own = [[float(word) for word in open(name).read().split()] for name in sys.argv[3:]]
 cpu, cpus = sum(cpu for cpu, _ in own), sum(cpu / wall for cpu, wall in own)
@@ -40,6 +40,11 @@ assert abs(said - cpus) < 0.25, (said, cpus)
 assert 400 << 20 < used[0]["memory_bytes"] < 500 << 20, used
 assert used[0]["memory_asked_bytes"] == 2 << 30, used
 assert used[0]["gpus"] == 0 and "gpu_share" not in used[0], used
+each = {event["learner"]: event["use"] for event in map(json.loads, open(sys.argv[1])) if "use" in event and "learner" in event}
+assert sorted(each) == [0, 1], each
+for rank, (its_cpu, _) in enumerate(own):
+    assert abs(each[rank]["cpu_seconds"] - its_cpu) < 0.2 + 0.1 * its_cpu, (each, own)
+    assert 200 << 20 < each[rank]["memory_bytes"] < 250 << 20, each
 END_OF_PROGRAM
   on_login dlctl status "$job" --dir "$PWD/dl-$job" >status.txt
   grep -E '^use +used [0-9.]+ of [0-9]+ CPUs, [0-9]+ MiB of 2 GiB$' status.txt

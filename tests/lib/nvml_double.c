@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A double of NVIDIA's management library, for machines without a GPU: a GPU for each word of the file that
-// $NVML_DOUBLE names ("0 97": GPU 0 is not used, GPU 1 is at 97 %; a word "x": its use cannot be had). A GPU has 10 MiB
-// in use and takes 4 W for each percent. It gives no samples and no energy, as older GPUs.
+// $NVML_DOUBLE names ("0 97": GPU 0 is not used, GPU 1 is at 97 %; a word "x": its use cannot be had, "h": whoever asks
+// for it waits for ever). A GPU has 10 MiB in use and takes 4 W for each percent. It gives no samples and no energy, as
+// older GPUs. A word such as "90/45": one of the newer GPUs, which tell that 45 % of their SMs were busy.
 //   cc -shared -fPIC -o libnvidia-ml.so.1 nvml_double.c; LD_LIBRARY_PATH=FOLDER
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char uses[16][8];
 
@@ -41,6 +43,7 @@ int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
 int nvmlDeviceGetUtilizationRates(void* device, unsigned* gpu_and_memory) {
   gpus_now();
   if (*(char*)device == 'x') return 3;  // NVML_ERROR_NOT_SUPPORTED
+  while (*(char*)device == 'h') pause();
   gpu_and_memory[0] = (unsigned)atoi(device);
   gpu_and_memory[1] = 0;
   return 0;
@@ -53,5 +56,45 @@ int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* total_free_used) {
 }
 int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
   *milliwatts = (unsigned)atoi(device) * 4000;
+  return 0;
+}
+
+// ---- GPM: two samples are enough to ask for what lies between them; these only say of which GPU they are.
+int nvmlGpmQueryDeviceSupport(void* device, unsigned* version_and_supported) {
+  if (version_and_supported[0] != 1) return 25;  // NVML_ERROR_ARGUMENT_VERSION_MISMATCH
+  version_and_supported[1] = strchr(device, '/') != NULL;
+  return 0;
+}
+int nvmlGpmSampleAlloc(void** sample) {
+  *sample = calloc(1, sizeof(void*));
+  return *sample ? 0 : 20;  // NVML_ERROR_MEMORY
+}
+int nvmlGpmSampleFree(void* sample) {
+  free(sample);
+  return 0;
+}
+int nvmlGpmSampleGet(void* device, void* sample) {
+  gpus_now();
+  *(void**)sample = device;
+  return 0;
+}
+struct metric {
+  unsigned id;
+  int result;
+  double value;
+  const char* names[3];
+};
+struct question {
+  unsigned version, count;
+  void **from, **to;
+  struct metric metrics[333];
+};
+int nvmlGpmMetricsGet(struct question* question) {
+  const char* busy;
+  if (question->version != 1 || question->count != 1 || question->metrics[0].id != 2) return 2;
+  if (!*question->from || *question->from != *question->to) return 2;
+  busy = strchr(*question->to, '/');
+  question->metrics[0].result = busy ? 0 : 3;
+  question->metrics[0].value = busy ? atoi(busy + 1) : 0;
   return 0;
 }

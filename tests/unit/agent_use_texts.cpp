@@ -106,6 +106,7 @@ TEST(GpuLooks, AreAddedUpUntilTheyAreTold) {
   EXPECT_EQ(use.gpus, 2);
   EXPECT_EQ(use.memory, 1 << 20) << "the most";
   EXPECT_EQ(use.millijoules, 600);
+  EXPECT_EQ(use.sm_ms, -1) << "not measured";
   look.millijoules = -1;
   add_look(look, &use);
   EXPECT_EQ(use.millijoules, -1) << "a part is not known";

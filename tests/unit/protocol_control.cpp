@@ -52,7 +52,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
       Stacks{"/a b/c"},
       Again{},
       Grow{2},
-      GpuUse{97, 5000, 2, 4000, 1 << 20, 300'000, 1500},
+      GpuUse{97, 5000, 2, 4000, 1 << 20, 300'000, 1500, 2000},
       Use{10'000, 9990, 1 << 30, 2, -1, 4096},
       Pmix{"{\"type\":\"done\"}"},
       WhoConnects{7, "fe80::1", 40000, 8080},

@@ -156,6 +156,12 @@ TEST(EventTest, WhatARunHasUsedIsKeptWithNumbersAndReadToleratingOthers) {
   ASSERT_TRUE(read && read->use);
   EXPECT_EQ(read->use->text, event.use->text);
   EXPECT_EQ(read->use->numbers, event.use->numbers);
+  event.learner = 3;
+  event.use->text.clear();
+  EXPECT_EQ(format_event(event).find("text"), std::string::npos) << "a learner's has none";
+  read = parse_event(format_event(event));
+  ASSERT_TRUE(read && read->use);
+  EXPECT_EQ(read->use->numbers.at("gpu_share"), 0.314);
   event.use.reset();
   read = parse_event(format_event(event));
   EXPECT_TRUE(read && !read->use);

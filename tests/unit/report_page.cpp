@@ -50,6 +50,7 @@ ReportData full() {
   data.step = 230;
   data.saved_step = 200;
   data.learners = {{0, "n1", "0,1", "HALTED", "", 230, 200, false}, {1, "n2", "0,1", "HALTED", "", 230, 200, false}};
+  data.learners[1].use = {{"gpu_share", 0.915}, {"gpu_sm_share", 0.42}, {"cpus_used", 1.5}, {"memory_bytes", 3 << 20}};
   plot::Chart loss{"loss", "train step", {{"train", "last 0.1", {}}}, {}, {}};
   for (int i = 0; i < 50; ++i) loss.curves[0].samples.push_back({1.0 * i, 5.0 / (i + 1)});
   data.curves = {loss};
@@ -92,13 +93,27 @@ TEST_F(ReportPageTest, AJobThatWasPausedAndResumedHasAllSections) {
   for (const char* title : {"States and attempts", "Curves", "Use of the machine", "Learners and nodes", "Failures",
                             "Events", "Checkpoints", "How to run it again"})
     EXPECT_EQ(count_of(page, std::string("<h2>") + title + "</h2>"), 1U) << title;
-  for (const char* text :
-       {"<h1>Job 12: digits</h1>", "pytorch 2.1", "python train.py --name 'it'",
-        "2 learners (1 to 4 asked for) with 2 h200 GPUs each, on n[1-2]", "230, saved at 200", "ValueError: no",
-        "The last lines of learner 1 in attempt 1", "31 %", "not measured", "#SBATCH --dl-framework=pytorch:2.1",
-        "#SBATCH --dl-learners=1:4", "#SBATCH --dl-gpus=h200:2", "#SBATCH --dl-checkpoint=/scratch/ck,keep=3",
-        "#SBATCH --dl-restarts=3", "#SBATCH --dl-tier=borrow",
-        "dlrun --placement cyclic --bind cores -- python train.py", "prefers-color-scheme:dark", "@media print"})
+  for (const char* text : {"<h1>Job 12: digits</h1>",
+                           "pytorch 2.1",
+                           "python train.py --name 'it'",
+                           "2 learners (1 to 4 asked for) with 2 h200 GPUs each, on n[1-2]",
+                           "230, saved at 200",
+                           "ValueError: no",
+                           "The last lines of learner 1 in attempt 1",
+                           "31 %",
+                           "not measured",
+                           "What each learner used",
+                           "42 %",
+                           "3 MiB",
+                           "#SBATCH --dl-framework=pytorch:2.1",
+                           "#SBATCH --dl-learners=1:4",
+                           "#SBATCH --dl-gpus=h200:2",
+                           "#SBATCH --dl-checkpoint=/scratch/ck,keep=3",
+                           "#SBATCH --dl-restarts=3",
+                           "#SBATCH --dl-tier=borrow",
+                           "dlrun --placement cyclic --bind cores -- python train.py",
+                           "prefers-color-scheme:dark",
+                           "@media print"})
     EXPECT_TRUE(has(page, text)) << text;
 }
 

@@ -86,6 +86,25 @@ TEST_F(JournalMemoryTest, ARestartOfDlrunForgetsNoLimitNoNodeAndNoFence) {
   EXPECT_TRUE(read() == learned());
 }
 
+TEST_F(JournalMemoryTest, WhatALearnerHasUsedComesWithTheNextEventAboutItInItsAttempt) {
+  Journal journal(record::JobDir(root_), nullptr);
+  ASSERT_TRUE(journal.open());
+  journal.begin_attempt(1, 0);
+  journal.learner_used(1, {{"cpus_used", 0.5}});
+  journal.learner_used(2, {});
+  journal.learner_used(3, {{"cpus_used", 0.25}});
+  journal.learner(0, record::JobState::kCompleted, "n1");
+  journal.learner(1, record::JobState::kCompleted, "n1");
+  journal.learner(2, record::JobState::kCompleted, "n1");
+  journal.learner(1, record::JobState::kCompleted, "n1");
+  journal.begin_attempt(2, 0);
+  journal.learner(3, record::JobState::kCompleted, "n1");
+  const std::vector<record::Event>& events = journal.events();
+  ASSERT_EQ(events.size(), 5U);
+  for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i].use.has_value(), i == 1) << i;
+  EXPECT_EQ(events[1].use->numbers.at("cpus_used"), 0.5);
+}
+
 TEST_F(JournalMemoryTest, AJobThatComesBackFromTheQueueBeginsWithAnEmptyOne) {
   {
     Journal journal(record::JobDir(root_), nullptr);

@@ -240,5 +240,63 @@ TEST(JobUse, APointIsOfAllLearnersOrThereIsNone) {
   EXPECT_TRUE(job.now(1'000'000).empty()) << "long ago";
 }
 
+TEST(JobUse, OfEachLearnerItIsToldWhatWasMeasuredOfIt) {
+  JobUse job;
+  job.begin_attempt(given(3, 2), 0);
+  job.all_run(0);
+  for (int i = 1; i <= 2; ++i) {
+    Use use = use_of(10'000, i * 5000, 900 * kMiB, 2);  // of the whole node
+    use.own_memory = i * 100 * kMiB;
+    use.written = 1000;
+    job.add(0, use, i * 10'000);
+    GpuUse gpu = gpu_use(10'000, 2, i * 5000);
+    gpu.sm_ms = i * 2500;
+    gpu.memory = (3 - i) * kMiB;
+    job.add(0, gpu, i * 10'000);
+  }
+  job.add(1, use_of(10'000, 2000, 30 * kMiB), 20'000);
+  job.add(1, gpu_use(10'000, 2, 0), 20'000);
+  job.ended(0, 20'000);
+  const std::map<std::string, double> first = learner_numbers(job.facts_of(0)),
+                                      second = learner_numbers(job.facts_of(1));
+  EXPECT_DOUBLE_EQ(first.at("cpus_used"), 0.75);
+  EXPECT_DOUBLE_EQ(first.at("most_cpus_used"), 1);
+  EXPECT_DOUBLE_EQ(first.at("cpu_seconds"), 15);
+  EXPECT_DOUBLE_EQ(first.at("gpu_share"), 15.0 / 40);
+  EXPECT_DOUBLE_EQ(first.at("gpu_sm_share"), 7.5 / 40);
+  EXPECT_DOUBLE_EQ(first.at("gpu_memory_bytes"), 2.0 * kMiB);
+  EXPECT_DOUBLE_EQ(first.at("memory_bytes"), 200.0 * kMiB) << "not that of the node";
+  EXPECT_DOUBLE_EQ(first.at("written_bytes"), 2000);
+  EXPECT_EQ(first.count("read_bytes"), 0U);
+  EXPECT_EQ(first.count("gpu_joules"), 0U);
+  EXPECT_DOUBLE_EQ(second.at("memory_bytes"), 30.0 * kMiB) << "it is alone there";
+  EXPECT_DOUBLE_EQ(second.at("gpu_share"), 0);
+  EXPECT_EQ(second.count("gpu_sm_share"), 0U) << "its GPUs do not tell it";
+  EXPECT_TRUE(learner_numbers(job.facts_of(2)).empty()) << "nothing is known of it, and that is not 0";
+  EXPECT_TRUE(learner_numbers(job.facts_of(3)).empty());
+  EXPECT_TRUE(learner_numbers(job.facts_of(-1)).empty());
+  EXPECT_DOUBLE_EQ(*job.facts(20'000).sm_share, 7.5 / 40) << "of those that tell it";
+  job.begin_attempt(given(3, 2), 30'000);
+  EXPECT_TRUE(learner_numbers(job.facts_of(0)).empty()) << "of the newest attempt";
+}
+
+TEST(JobUse, SmsThatCannotBeAreNotMeasured) {
+  JobUse job;
+  job.begin_attempt(given(1, 1), 0);
+  job.all_run(0);
+  GpuUse gpu = gpu_use(10'000, 1, 5000);
+  job.add(0, gpu, 10'000);
+  EXPECT_FALSE(job.facts(10'000).sm_share);
+  gpu.sm_ms = 4000;
+  job.add(0, gpu, 20'000);
+  const auto found = job.now(20'000);
+  const std::map<std::string, double> points(found.begin(), found.end());
+  EXPECT_DOUBLE_EQ(points.at("gpu_sm_percent"), 40);
+  gpu.sm_ms = 40'000;
+  job.add(0, gpu, 30'000);
+  EXPECT_DOUBLE_EQ(*job.facts(30'000).sm_share, 0.4);
+  for (const auto& [name, value] : job.now(30'000)) EXPECT_STRNE(name, "gpu_sm_percent") << value;
+}
+
 }  // namespace
 }  // namespace dl::use

@@ -125,9 +125,11 @@ NoticeReading read_notice(const NoticeInput& input) {
     return reading;
   }
   const slurm_cli::JobInfo& job = *input.job;
-  if (job.restarts > input.restart_count || job.state == "PENDING" || starts_with(job.state, "REQUEUE"))
-    return stop(StopCause::kSlurmRequeue, kill_ms);
-  if (job.state == "COMPLETING" || starts_with(job.state, "CANCELLED") || starts_with(job.state, "TIMEOUT")) {
+  const bool back = job.restarts > input.restart_count || job.state == "PENDING" || starts_with(job.state, "REQUEUE");
+  reading.ends =
+      back || job.state == "COMPLETING" || starts_with(job.state, "CANCELLED") || starts_with(job.state, "TIMEOUT");
+  if (back) return stop(StopCause::kSlurmRequeue, kill_ms);
+  if (reading.ends) {
     // scontrol shows COMPLETING for cancelled jobs as well as for those that reached their time limit.
     bool timed_out = job.start_time && job.time_limit_s &&
                      (*job.start_time + *job.time_limit_s) * 1000 <= input.now_ms + kClockSlackMs;
@@ -145,6 +147,9 @@ NoticeReading read_notice(const NoticeInput& input) {
   if (preempted || starts_with(job.state, "PREEMPTED"))
     return stop(StopCause::kPreemption, end_ms > input.now_ms ? end_ms : kill_ms);
   if (end_ms > 0 && end_ms - input.now_ms <= (input.signal_lead_s + kEarlyS) * 1000) {
+    // The SIGTERM with which Slurm itself ends the job comes with another state. This one is of a script that ends the
+    // training before the limit, and waits for that: trap 'kill -TERM $pid; wait; scontrol requeue ...' USR1
+    if (input.signal == SIGTERM) return stop(StopCause::kTimeLimit, end_ms);
     reading.kind = NoticeReading::Kind::kWatchTimeLimit;
     reading.cause = StopCause::kTimeLimit;
     reading.deadline_ms = end_ms;

@@ -43,6 +43,7 @@ struct NoticeReading {
   Kind kind = Kind::kNothing;
   StopCause cause = StopCause::kPreemption;
   std::optional<int64_t> deadline_ms;  // Unix time at which processes may be killed
+  bool ends = false;                   // Slurm has begun to end the job, rather than ask it to stop
   std::optional<NodeOffer> offer;      // of kGrow
 };
 
@@ -63,7 +64,7 @@ struct NoticeInput {
 //   asked to yield           stop, until the deadline that dlpolicyd wrote into its label (admin comment); resized, if
 //                            the claimant is the job itself
 //   preemption time set      stop, preempted, until the job's end time, unless it is before the job's start
-//   end time near            time limit (the supervisor decides when to stop)
+//   end time near            time limit (SIGUSR2: the supervisor decides when to stop; SIGTERM: now)
 //   SIGUSR2, nodes offered   grow, if the offer is a new one
 //   else                     SIGUSR2: save now and go on; SIGTERM: somebody's `scancel --signal=TERM`: stop, interrupt
 NoticeReading read_notice(const NoticeInput& input);

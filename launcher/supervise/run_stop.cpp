@@ -25,10 +25,6 @@ bool never_saves(StopCause cause) {
 bool is_harder(StopCause cause) {
   return cause == StopCause::kSlurmRequeue || never_saves(cause);
 }
-// Whether Slurm is ending the job, and does not only ask it to stop.
-bool is_end_by_slurm(StopCause cause) {
-  return cause == StopCause::kTimeLimit || cause == StopCause::kCancelled || cause == StopCause::kSlurmRequeue;
-}
 bool goes_back(StopCause cause) {
   return cause == StopCause::kPreemption || cause == StopCause::kYield || cause == StopCause::kResize ||
          cause == StopCause::kTimeLimit || cause == StopCause::kTogether;
@@ -274,7 +270,7 @@ void RunStep::on(const SlurmSaid& said) {
     s_.offer_taken_s = reading.offer->offered_s;
     act(TakeOffer{*reading.offer});
   }
-  if (s_.stop && s_.stop->slurm_ends_ms == 0 && reading.kind == Kind::kStop && is_end_by_slurm(reading.cause))
+  if (s_.stop && s_.stop->slurm_ends_ms == 0 && reading.ends)
     s_.stop->slurm_ends_ms = term_ms != 0 ? term_ms : question.signal_ms;
   const bool saves =
       reading.kind == Kind::kSaveNow || (reading.kind == Kind::kWatchTimeLimit && s_.rules.saves_at_own_signal);

@@ -22,6 +22,7 @@ setup_file() {
   toy="$top_builddir/tests/lib/toy_learner 40000 50"
   ours=(--dl-framework=generic --dl-learners=1)
   start trap "${ours[@]}" --dl-checkpoint=ck-trap --signal=B:USR1@60 -- "trap 'echo handler; scontrol requeue \$SLURM_JOB_ID' USR1" "dlrun -- $toy & wait"
+  start hands "${ours[@]}" --dl-checkpoint=ck-hands --time=4 --signal=B:USR1@60 -- "trap 'echo handler; kill -TERM \$pid; wait; scontrol requeue \$SLURM_JOB_ID' USR1" "dlrun -- $toy & pid=\$!" wait
   start flagless -- '#SBATCH --signal=B:USR1@60' "trap 'echo handler; scontrol requeue \$SLURM_JOB_ID' USR1" "dlrun --checkpoint ck-flagless -- $toy & wait"
   start steps "${ours[@]}" --dl-checkpoint=ck-steps --signal=USR1@60 -- "dlrun -- $toy"
   start shell "${ours[@]}" --dl-checkpoint=ck-shell --signal=B:USR1@60 -- "dlrun -- $toy" 'true'
@@ -61,6 +62,15 @@ hurry() {
   touch slow-now
   wait_event "$job" 'PENDING time limit: saved at train step' 90
   rm slow-now
+  went_on "$job" 60
+}
+
+@test "a trap that sends dlrun SIGTERM in the last minutes: it saves and stops at once, and the job goes on" {
+  job=$(cat hands.job)
+  wait_step "$job" 1 90
+  # Slurm would send it later. The time limit is 4 minutes, so dlrun's own stop for it is far away.
+  on_login scancel --batch --signal=USR1 "$job"
+  wait_event "$job" 'PENDING time limit: saved at train step' 60
   went_on "$job" 60
 }
 

@@ -203,6 +203,7 @@ TEST(NoticeTest, Table) {
       {"preempted, by the job's own signal", SIGUSR2, "RUNNING", 15, -1, 3000, 0, K::kStop, StopCause::kPreemption, 15},
       {"time limit comes", SIGUSR2, "RUNNING", 118, {}, 118, 0, K::kWatchTimeLimit, StopCause::kTimeLimit, 118},
       {"sent by a person", SIGUSR2, "RUNNING", 3000, {}, 3000, 0, K::kSaveNow, StopCause::kPreemption, {}},
+      {"sent by the script, near the limit", SIGTERM, "RUNNING", 118, {}, 118, 0, K::kStop, StopCause::kTimeLimit, 118},
       {"sent by a person, to end", SIGTERM, "RUNNING", 3000, {}, 3000, 0, K::kStop, StopCause::kInterrupt, {}},
       {"no limit at all", SIGTERM, "RUNNING", {}, {}, {}, 0, K::kStop, StopCause::kInterrupt, {}},
       {"scancel", SIGTERM, "COMPLETING", 0, {}, 3000, 0, K::kStop, StopCause::kCancelled, 30},

@@ -249,6 +249,36 @@ TEST_F(RunStopTest, ASignalOfTheUsersOwnToDlrunIsAnsweredByASaveNearTheTimeLimit
   EXPECT_FALSE(state_.stop);
 }
 
+// trap 'kill -TERM $pid; wait; scontrol requeue $SLURM_JOB_ID' USR1
+TEST_F(RunStopTest, ASigtermOfTheScriptNearTheTimeLimitStopsAtOnceAndIsNotSlurmsEndOfTheJob) {
+  SlurmSaid answer;
+  answer.job.emplace();
+  answer.job->state = "RUNNING";
+  answer.job->end_time = kSignal / 1000 + 90;
+  for (const bool slow : {false, true}) {  // whether Slurm's answer comes after the stop was begun
+    SCOPED_TRACE(slow);
+    state_ = RunState{};
+    state_.rules.under_slurm = true;
+    state_.rules.kill_wait_s = 30;
+    now_.unix_ms = kSignal;
+    run();
+    give(Signalled{SIGTERM});
+    wait(slow ? 600 : 100);
+    give(answer);
+    ASSERT_TRUE(did<SendRequest>());
+    EXPECT_EQ(did<SendRequest>()->kind, ProgressPage::kSaveAndExit);
+    ASSERT_TRUE(state_.stop);
+    EXPECT_EQ(state_.stop->cause, StopCause::kTimeLimit);
+    EXPECT_EQ(state_.stop->deadline_ms, kSignal + 90'000);
+    EXPECT_EQ(state_.stop->slurm_ends_ms, 0) << "a learner that is killed now was not killed by Slurm";
+    wait(20'000);
+    give(Signalled{SIGTERM});
+    wait(100);
+    said("COMPLETING");
+    EXPECT_EQ(state_.stop->slurm_ends_ms, kSignal + (slow ? 20'600 : 20'100)) << "now it ends the job";
+  }
+}
+
 TEST_F(RunStopTest, NodesThatAreOfferedAreTakenAndLearnersGoOn) {
   SlurmSaid answer;
   answer.job.emplace();

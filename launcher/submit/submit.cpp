@@ -18,11 +18,10 @@ constexpr std::chrono::seconds kTimeout{120};  // sbatch waits for a slurmctld t
 constexpr int kMostScripts = 10000;
 constexpr size_t kMaxScript = 1 << 20;
 
-// True for job_submit_dl's summary of a job that it accepted ("generic, 4 learners, guaranteed tier"). sbatch prints it
-// as an error if Slurm then refuses the job for another reason.
+// True for the summary of job_submit_dl ("understood as generic, 4 learners"): it has accepted the job, and what it
+// says beside is no reason for Slurm to refuse it. sbatch prints all of it as errors if Slurm does.
 bool is_summary(std::string_view line) {
-  const size_t learners = line.find(" learner");
-  return learners != std::string_view::npos && line.find(": ") == std::string_view::npos && line.find(", ") < learners;
+  return line.rfind("understood as ", 0) == 0;
 }
 
 // The error if the script cannot be written. It advises to use another folder, and --chdir for learners that should
@@ -37,9 +36,10 @@ Error no_script(const std::string& folder, const std::string& path, int error) {
 }
 
 // The lines of sbatch's output, without the name of the program. If job_submit_dl names a reason, Slurm's own message
-// (that a plugin failed) is left out, since it would only confuse.
+// (that a plugin failed) is left out, since it would only confuse; if it has accepted the job, Slurm's is the reason.
 std::string words_of(const CommandResult& result) {
-  std::string all, ours;
+  std::string all, ours, slurms;
+  bool accepted = false;
   for (const std::string& line : split(result.err.empty() ? result.out : result.err, '\n')) {
     std::string_view words = trim(line);
     bool our = false;
@@ -48,10 +48,12 @@ std::string words_of(const CommandResult& result) {
       words.remove_prefix(prefix.size());
       our = prefix == "dl: ";
     }
-    if (words.empty() || (our && is_summary(words))) continue;
-    for (std::string* text : {&all, our ? &ours : nullptr})
-      if (text != nullptr) *text += (text->empty() ? "" : "; ") + printable(words, 500);
+    accepted = accepted || (our && is_summary(words));
+    if (words.empty()) continue;
+    for (std::string* text : {&all, our ? &ours : &slurms})
+      *text += (text->empty() ? "" : "; ") + printable(words, 500);
   }
+  if (accepted && !slurms.empty()) return slurms;
   return ours.empty() ? all : ours;
 }
 

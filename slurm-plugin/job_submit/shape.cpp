@@ -404,7 +404,8 @@ class Shaper {
   }
 
   std::string message() const {
-    std::string text = fmt::format("dl: {}, {}", framework_, size_text());
+    // If Slurm then refuses the job, sbatch prints this as an error: it must not read as the reason.
+    std::string text = fmt::format("dl: understood as {}, {}", framework_, size_text());
     if (!tier_text_.empty()) text += fmt::format(", {} tier", tier_text_);
     if (request_.batch) text += ", " + batch_text();
     if (request_.checkpoint) text += ", " + checkpoint_text();

@@ -39,7 +39,7 @@ no_node_is_drained() { wait_nodes idle 20; }
 # bats test_tags=versions
 @test "the request becomes nodes, tasks, GPUs, a requeueable job and a line for the user" {
   job=$(submit --dl-framework=pytorch --dl-learners=4 --dl-gpus=1 --dl-tier=borrow --dl-checkpoint=ck,every=10m --wrap 'srun true')
-  [ "$(said)" = 'sbatch: dl: pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m' ]
+  [ "$(said)" = 'sbatch: dl: understood as pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m' ]
   assert_contains "$(job_field "$job" NumNodes)" '^2(-4)?$'
   [ "$(job_field "$job" NumTasks)" = 4 ]
   assert_contains "$(job_field "$job" TresPerTask)" '^gres[:/]gpu[:=]1 *$'
@@ -59,7 +59,7 @@ no_node_is_drained() { wait_nodes idle 20; }
   blocker=$(submit -N1 --gres=gpu:2 --wrap 'sleep 60')
   wait_state "$blocker" RUNNING 20
   run batch --dl-learners=2:8 --dl-gpus=1 -- 'echo "nodes $SLURM_JOB_NUM_NODES"; srun -l hostname | wc -l'
-  [ "$(said)" = 'sbatch: dl: generic, 2 to 8 learners x 1 GPU on 1 to 4 nodes, guaranteed tier' ]
+  [ "$(said)" = 'sbatch: dl: understood as generic, 2 to 8 learners x 1 GPU on 1 to 4 nodes, guaranteed tier' ]
   [ "$output" = $'nodes 2\n4' ]
 }
 
@@ -193,7 +193,7 @@ END
 @test "salloc's shell has the request, and a plain srun in it starts the learners" {
   run on_login salloc --dl-framework=pytorch --dl-learners=3 --dl-gpus=1 bash -c 'echo "$DL_FRAMEWORK $DL_LEARNERS"; srun bash -c "echo rank \$RANK of \$WORLD_SIZE"'
   [ "$status" -eq 0 ]
-  assert_contains "$output" 'salloc: dl: pytorch, 3 learners x 1 GPU on 2 to 3 nodes'
+  assert_contains "$output" 'salloc: dl: understood as pytorch, 3 learners x 1 GPU on 2 to 3 nodes'
   assert_contains "$output" '^pytorch 3$'
   [ "$(grep -c '^rank . of 3$' <<<"$output")" -eq 3 ]
 }
@@ -209,7 +209,7 @@ END
 @test "a job submitted from a job does not inherit the request, but takes what the script set anew" {
   run batch --dl-framework=pytorch --dl-learners=2 --dl-checkpoint=ck -- \
     'export DL_LEARNERS=1; sbatch -W -o '"$PWD"'/inner --wrap "env | grep -E \"^DL_(FRAMEWORK|LEARNERS|CHECKPOINT|SIGNAL)=\"" 2>&1'
-  assert_contains "$output" 'sbatch: dl: generic, 1 learner, guaranteed tier$'
+  assert_contains "$output" 'sbatch: dl: understood as generic, 1 learner, guaranteed tier$'
   [ "$(cat inner)" = DL_LEARNERS=1 ]
 }
 
@@ -275,11 +275,11 @@ END
   printf '%s\n[defaults]\nframework = "mpi"\n' "$kept_toml" >"$DL_SANDBOX_DIR/etc/dl.toml"
   sleep 1.1 # slurmctld looks at the file once a second
   job=$(submit --dl-learners=1 --wrap true)
-  assert_contains "$(said)" 'dl: mpi, 1 learner'
+  assert_contains "$(said)" 'dl: understood as mpi, 1 learner'
   echo '[defaults' >"$DL_SANDBOX_DIR/etc/dl.toml"
   sleep 1.1 # as above
   for _ in 1 2 3; do job=$(submit --dl-learners=1 --wrap true); done
-  assert_contains "$(said)" 'dl: mpi, 1 learner'
+  assert_contains "$(said)" 'dl: understood as mpi, 1 learner'
   [ "$(grep -c 'dl.toml:1: .*the former configuration stays in force' "$DL_SANDBOX_DIR/log/slurmctld.log")" -eq 1 ]
   wait_state "$job" COMPLETED 30
   # A controller that starts with it refuses our flags, and serves all others.
@@ -292,7 +292,7 @@ END
   printf '%s' "$kept_toml" >"$DL_SANDBOX_DIR/etc/dl.toml"
   sleep 1.1 # as above
   job=$(submit --dl-learners=1 --wrap true)
-  assert_contains "$(said)" 'dl: generic, 1 learner'
+  assert_contains "$(said)" 'dl: understood as generic, 1 learner'
   wait_state "$job" COMPLETED 30
 }
 

@@ -297,17 +297,22 @@ wait_event() { wait_for "$3" "$1 has the event '$2'" has_event "$1" "$2"; }
 @test "what is said at submission is no error, and tells of learners that nothing would start" {
   run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'python3 -c 0'
   [ "$status" -eq 0 ]
-  assert_contains "$output" '^sbatch: dl: generic, 2 learners x 1 GPU'
+  assert_contains "$output" '^sbatch: dl: understood as generic, 2 learners x 1 GPU'
   assert_contains "$output" '^sbatch: dl: the script calls neither dlrun nor srun, so it runs once, on the first node, and what 2 learners were'
   # Also where Slurm's own options say how many there are.
   run on_login sbatch --ntasks=2 --dl-gpus=1 --wrap 'python3 -c 0'
   assert_contains "$output" 'dl: the script calls neither dlrun nor srun, .* what 2 learners were'
   run on_login sbatch --dl-learners=2 --dl-gpus=1 --wrap 'dlrun -- python3 -c 0'
   [[ $output != *neither* ]]
+  # If Slurm refuses the job after that, its commands print all of it as errors: then it does not read as the reason.
+  run on_login sbatch --dl-learners=2 --dl-gpus=1 --licenses=none:1 --wrap 'dlrun -- true'
+  [ "$status" -ne 0 ]
+  assert_contains "$output" '^sbatch: error: dl: understood as generic, 2 learners x 1 GPU'
+  assert_contains "${lines[-1]}" '^sbatch: error: Batch job submission failed: Invalid license specification$'
   for client in salloc srun; do
     run on_login "$client" --ntasks=2 --dl-learners=2 --dl-gpus=1 true
     [ "$status" -eq 0 ]
-    assert_contains "$output" "^$client: dl: generic, 2 learners x 1 GPU"
+    assert_contains "$output" "^$client: dl: understood as generic, 2 learners x 1 GPU"
     [[ $output != *error* ]]
   done
 }

@@ -44,7 +44,7 @@ log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }
   printf '%s\n[defaults]\nframework = "mpi"\n' "$kept_toml" >"$toml"
   as_service
   submit --dl-learners=1 --wrap true
-  assert_contains "$(said)" 'dl: mpi, 1 learner'
+  assert_contains "$(said)" 'dl: understood as mpi, 1 learner'
   running=$(submit --wrap 'sleep 20')
   wait_state "$running" RUNNING 20
   echo '[defaults' >"$toml"
@@ -58,12 +58,12 @@ log() { cat "$DL_SANDBOX_DIR/log/slurmctld.log"; }
   fi
   wait_for 20 "slurmctld answers" controller_answers
   submit --dl-learners=1 --wrap true
-  assert_contains "$(said)" 'dl: mpi, 1 learner'
+  assert_contains "$(said)" 'dl: understood as mpi, 1 learner'
   # Mended, it is taken.
   printf '%s\n[defaults]\nframework = "jax"\n' "$kept_toml" >"$toml"
   on_login scontrol reconfigure
   wait_for 20 "slurmctld answers" controller_answers
-  wait_for 10 "the new configuration is used" eval 'submit --dl-learners=1 --wrap true && grep -q "dl: jax, 1 learner" "$BATS_TEST_TMPDIR/submit.err"'
+  wait_for 10 "the new configuration is used" eval 'submit --dl-learners=1 --wrap true && grep -q "dl: understood as jax, 1 learner" "$BATS_TEST_TMPDIR/submit.err"'
   [ "$(job_state "$running")" = RUNNING ] || [ "$(job_state "$running")" = COMPLETED ]
 }
 

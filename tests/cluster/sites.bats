@@ -166,7 +166,7 @@ configless() {
   dl_sandbox daemon kill slurmctld
   assert_contains "$(on_login dlctl status "$job")" '^state +PROCESSING'
   other=$(submit -w n2 --dl-framework=generic --dl-learners=1 --wrap 'dlrun -- true')
-  assert_contains "$(said)" 'dl: generic, 1 learner'
+  assert_contains "$(said)" 'dl: understood as generic, 1 learner'
   wait_state "$other" COMPLETED 40
   on_login dlctl pause "$job"
   on_login dlctl resume "$job"

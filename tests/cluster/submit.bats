@@ -60,6 +60,10 @@ teardown() { cluster_teardown; }
   run on_login dlrun --submit --job-name four --gpus 1 --sbatch=--licenses=none:1 -- true
   [ "$status" -eq 71 ]
   assert_contains "$(tail -n 1 <<<"$output")" '^dlrun: Batch job submission failed: Invalid license specification$'
+  # Also where the plugin had more to say of it.
+  run on_login dlrun --submit --job-name five --gpus 1 --sbatch=--dl-tier=borrow --sbatch=--licenses=none:1 -- true
+  [ "$status" -eq 71 ]
+  assert_contains "$(tail -n 1 <<<"$output")" '^dlrun: Batch job submission failed: Invalid license specification$'
 }
 
 @test "in a job it runs there" {

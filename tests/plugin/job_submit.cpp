@@ -155,7 +155,8 @@ TEST_F(JobSubmit, makes_a_job_of_the_flags) {
     Job job({kPrefix + "framework=pytorch", kPrefix + "learners=4", kPrefix + "gpus=1", kPrefix + "tier=borrow",
              kPrefix + "checkpoint=/ck,every=10m"});
     ASSERT_EQ(submit(&job), SLURM_SUCCESS) << job.text();
-    EXPECT_EQ(job.text(), "dl: pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
+    EXPECT_EQ(job.text(),
+              "dl: understood as pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
     EXPECT_EQ(job.desc.num_tasks, 4U);
     EXPECT_NE(job.desc.bitflags & JOB_NTASKS_SET, 0U);
     EXPECT_EQ(job.desc.min_nodes, 2U);
@@ -193,13 +194,13 @@ TEST_F(JobSubmit, lets_a_job_find_no_other_request_than_it_announced) {
               "dl: DL_LEARNERS=99 in the job's environment does not count: --dl-learners=1 was asked for\n"
               "dl: DL_LEARNERS=98 in the job's environment does not count: --dl-learners=1 was asked for\n"
               "dl: DL_GPUS=4 in the job's environment alone asks for nothing and is emptied; allowed: --dl-gpus=4\n"
-              "dl: generic, 1 learner, guaranteed tier");
+              "dl: understood as generic, 1 learner, guaranteed tier");
     // Where --export lost the flags on the way to the node, they are there again.
     Job lost({kPrefix + "learners=1"});
     ASSERT_EQ(submit(&lost), SLURM_SUCCESS);
     EXPECT_EQ(lost.environment("DL_LEARNERS"), "1");
     EXPECT_EQ(lost.environment(inherited + "learners"), "1");
-    EXPECT_EQ(lost.text(), "dl: generic, 1 learner, guaranteed tier");
+    EXPECT_EQ(lost.text(), "dl: understood as generic, 1 learner, guaranteed tier");
     // A job without flags.
     Job plain({});
     plain.set_job_environment({"DL_LEARNERS=99"});
@@ -285,7 +286,7 @@ TEST_F(JobSubmit, adds_to_the_message_of_an_earlier_plugin) {
   Job job({kPrefix + "learners=1"});
   abi::set_string(&job.message, "lua: hello");
   ASSERT_EQ(submit(&job), SLURM_SUCCESS);
-  EXPECT_EQ(job.text(), "lua: hello\ndl: generic, 1 learner, guaranteed tier");
+  EXPECT_EQ(job.text(), "lua: hello\ndl: understood as generic, 1 learner, guaranteed tier");
 }
 
 const char* const kTenants =

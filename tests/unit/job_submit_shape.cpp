@@ -63,7 +63,8 @@ Result<Shape> shape(const std::string& words, const Submission& given = batch(),
 TEST(Shape, says_what_the_job_became) {
   auto got = shape("framework=pytorch learners=4 gpus=1 checkpoint=/ck,every=10m tier=borrow");
   ASSERT_TRUE(got) << got.error().text;
-  EXPECT_EQ(got->message, "dl: pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
+  EXPECT_EQ(got->message,
+            "dl: understood as pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
 }
 
 TEST(Shape, says_that_a_script_without_a_launcher_leaves_learners_idle) {
@@ -109,7 +110,7 @@ TEST(Shape, gives_each_learner_a_task_with_its_gpus) {
   EXPECT_TRUE(got->few_nodes);
   EXPECT_EQ(got->min_cpus, 3U);
   EXPECT_FALSE(got->requeue);
-  EXPECT_EQ(got->message, "dl: generic, 3 learners x 1 GPU on 2 to 3 nodes, guaranteed tier");
+  EXPECT_EQ(got->message, "dl: understood as generic, 3 learners x 1 GPU on 2 to 3 nodes, guaranteed tier");
 }
 
 TEST(Shape, uses_what_the_site_says_of_a_type_of_gpu) {
@@ -117,7 +118,8 @@ TEST(Shape, uses_what_the_site_says_of_a_type_of_gpu) {
   ASSERT_TRUE(got);
   EXPECT_EQ(got->gpu_type, "a100");
   EXPECT_EQ(got->min_nodes, 2U);
-  EXPECT_EQ(got->message, "dl: generic, 3 learners x 4 a100 GPUs (12 in all) on 2 to 3 nodes, guaranteed tier");
+  EXPECT_EQ(got->message,
+            "dl: understood as generic, 3 learners x 4 a100 GPUs (12 in all) on 2 to 3 nodes, guaranteed tier");
   auto unknown = shape("learners=3 gpus=h100:4");
   ASSERT_TRUE(unknown);
   EXPECT_FALSE(unknown->min_nodes);  // left to Slurm
@@ -130,7 +132,7 @@ TEST(Shape, leaves_the_nodes_to_slurm_if_the_site_does_not_say_what_a_node_has) 
   ASSERT_TRUE(got);
   EXPECT_FALSE(got->min_nodes);
   EXPECT_EQ(got->tasks, 8U);
-  EXPECT_EQ(got->message, "dl: generic, 8 learners x 1 GPU, guaranteed tier");
+  EXPECT_EQ(got->message, "dl: understood as generic, 8 learners x 1 GPU, guaranteed tier");
 }
 
 TEST(Shape, of_a_cpu_job_has_no_gpus) {
@@ -143,7 +145,7 @@ TEST(Shape, of_a_cpu_job_has_no_gpus) {
   EXPECT_EQ(got->tasks, 8U);
   EXPECT_EQ(got->cpus_per_task, 4);
   EXPECT_EQ(got->min_cpus, 32U);
-  EXPECT_EQ(got->message, "dl: mpi, 8 learners on CPUs, guaranteed tier");
+  EXPECT_EQ(got->message, "dl: understood as mpi, 8 learners on CPUs, guaranteed tier");
 }
 
 TEST(Shape, gives_cpus_with_gpus_unless_the_user_did) {
@@ -168,7 +170,7 @@ TEST(Shape, of_an_elastic_job_leaves_slurm_a_range_of_nodes) {
   EXPECT_EQ(got->gpus_per_node, 2);
   EXPECT_EQ(got->gpus_per_task, 0);
   EXPECT_EQ(got->cpus_per_node, 2);
-  EXPECT_EQ(got->message, "dl: generic, 2 to 8 learners x 1 GPU on 1 to 4 nodes, guaranteed tier");
+  EXPECT_EQ(got->message, "dl: understood as generic, 2 to 8 learners x 1 GPU on 1 to 4 nodes, guaranteed tier");
 }
 
 TEST(Shape, spreads_by_naming_the_number_of_nodes) {
@@ -179,7 +181,7 @@ TEST(Shape, spreads_by_naming_the_number_of_nodes) {
   EXPECT_EQ(got->fewest_nodes, 2U);
   EXPECT_FALSE(got->few_nodes);
   EXPECT_FALSE(got->exact_tasks_on_node) << "one on each follows";
-  EXPECT_EQ(got->message, "dl: generic, 4 learners x 1 GPU on 4 nodes, guaranteed tier");
+  EXPECT_EQ(got->message, "dl: understood as generic, 4 learners x 1 GPU on 4 nodes, guaranteed tier");
   SiteConfig config = site();
   config.node_counts = {{"a100", 3}, {"h100", 2}};
   got = shape("learners=6 gpus=a100:1 placement=spread", batch(), config);
@@ -314,7 +316,7 @@ TEST(Shape, of_an_elastic_job_starts_at_its_lower_end_where_nodes_are_unknown) {
   auto got = shape("learners=2:8 gpus=1", batch(), config);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->tasks, 2U);
-  EXPECT_EQ(got->message, "dl: generic, 2 learners x 1 GPU (elastic up to 8), guaranteed tier");
+  EXPECT_EQ(got->message, "dl: understood as generic, 2 learners x 1 GPU (elastic up to 8), guaranteed tier");
   Submission given = batch();
   given.tasks = 5;
   EXPECT_FALSE(shape("learners=2:8 gpus=1", given)->tasks);
@@ -327,7 +329,7 @@ TEST(Shape, of_a_pausable_batch_job_is_requeued_appends_and_is_warned) {
   EXPECT_TRUE(got->requeue);
   EXPECT_TRUE(got->append);
   EXPECT_EQ(got->signal_lead.count(), 120);
-  EXPECT_EQ(got->message, "dl: generic, 1 learner, guaranteed tier, checkpoint when paused");
+  EXPECT_EQ(got->message, "dl: understood as generic, 1 learner, guaranteed tier, checkpoint when paused");
 }
 
 TEST(Shape, of_an_interactive_job_is_never_requeued) {
@@ -372,7 +374,7 @@ TEST(Shape, keeps_the_users_qos_and_partition_unless_a_tier_was_asked_for) {
   auto got = shape("learners=1", given);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->qos, "");
-  EXPECT_EQ(got->message, "dl: generic, 1 learner");
+  EXPECT_EQ(got->message, "dl: understood as generic, 1 learner");
   given.qos = "high";
   EXPECT_TRUE(shape("tier=guaranteed", given));
 }
@@ -509,7 +511,7 @@ TEST(Shape, refuses_a_tier_that_the_site_did_not_set_up) {
   EXPECT_EQ(got.error().code, Errc::kUnsupported);
   auto fine = shape("tier=guaranteed", batch(), config);
   ASSERT_TRUE(fine);
-  EXPECT_EQ(fine->message, "dl: generic, 1 learner, guaranteed tier");
+  EXPECT_EQ(fine->message, "dl: understood as generic, 1 learner, guaranteed tier");
 }
 
 TEST(Gres, that_ask_for_gpus_are_recognised_in_old_and_new_syntax) {

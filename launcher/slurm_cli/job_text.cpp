@@ -17,6 +17,8 @@ constexpr std::string_view kIndent = "   ";
 
 // Lines that may come between the name of a job and its owner.
 constexpr std::array<std::string_view, 2> kNumbers = {"SLUID", "HetJobIdSet"};
+// Its blanks at the end are its own; behind comments scontrol writes one.
+constexpr std::string_view kWorkDir = "WorkDir";
 // From Command on, in scontrol's order: texts that users and admins write.
 constexpr std::array<std::string_view, 10> kTexts = {"Command",       "SubmitLine", "WorkDir", "AdminComment",
                                                      "SystemComment", "Comment",    "Extra",   "StdErr",
@@ -186,11 +188,12 @@ class Reader {
     } else if (!key.empty() && (holds(kBehindTexts, key) || next_text_ == kTexts.size())) {
       part_ = Part::kOfEnd;
     } else if (part_ == Part::kOfTexts) {
-      go_on(without_end(line));
+      go_on(next_text_ > 0 && kTexts[next_text_ - 1] == kWorkDir ? line : without_end(line));
       return {};
     }
-    if (!key.empty()) return put(key, without_end(line.substr(kIndent.size() + key.size() + 1)));
-    return {};
+    if (key.empty()) return {};
+    const std::string_view value = line.substr(kIndent.size() + key.size() + 1);
+    return put(key, key == kWorkDir ? value : without_end(value));
   }
 
   JobText job_;

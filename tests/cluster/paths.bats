@@ -97,3 +97,41 @@ ends() { wait_state "$1" COMPLETED 60 && cat "slurm-$1.out"; }
     assert_contains "$output" "dl: ${flag%%=*}: .*(is not expanded, since no shell reads this|stands for nothing here)"
   done
 }
+
+@test "names that begin and end with blanks, and have tabs: of the working directory, the job directory and the checkpoints" {
+  local folder=' a b ' learner=$top_builddir/tests/lib/toy_learner
+  [[ -x $learner ]] || skip "built without HDF5"
+  mkdir "$folder" && cd "$folder"
+  printf '#!/bin/bash\nexec dlrun --job-dir "runs/%%j " -- %s 40000 50\n' "$learner" >named.sh
+  printf '#!/bin/bash\nexec dlrun -- %s 40000 50\n' "$learner" >plain.sh
+  for script in named plain; do
+    job=$(submit --dl-learners=2 --dl-checkpoint="ck $script ,every=10steps" $script.sh)
+    dir=$PWD/dl-$job
+    [ $script = plain ] || dir="$PWD/runs/$job "
+    wait_file "$dir/logs/attempt-1/learner-0.log" '^saved at train step' 60
+    [ "$(on_login dlctl status --json "$job" | jq -r '.[0].dir')" = "$dir" ]
+    on_login dlctl logs "$job" | grep -q 'saved at train step'
+    [ -n "$(ls -d "ck $script "/step-*)" ]
+    on_login dlctl pause "$job"
+    wait_state "$job" PENDING 60
+    assert_contains "$(on_login dlctl status "$job")" '^state +HALTED'
+    assert_contains "$(on_login dlctl status "$dir")" '^state +HALTED'
+    on_login dlctl resume "$job"
+    wait_file "$dir/logs/attempt-2/learner-0.log" '^attempt 2 starts at train step [1-9]' 90
+    on_login scancel "$job"
+    wait_state "$job" CANCELLED 60
+    assert_contains "$(on_login dlctl status --ended "$(dirname "$dir")")" "^$job +CANCELLED"
+  done
+  # What waits is found by its working directory alone.
+  job=$(submit --hold --dl-learners=1 plain.sh)
+  assert_contains "$(on_login dlctl status "$job")" '^state +PENDING'
+  # A tab, which checkpoints do not allow.
+  mkdir $'\tc\t' && cd $'\tc\t'
+  job=$(submit --dl-learners=1 --wrap 'dlrun -- sh -c "echo here; sleep 100"')
+  wait_file "dl-$job/logs/attempt-1/learner-0.log" '^here' 60
+  [ "$(on_login dlctl status --json "$job" | jq -r '.[0].dir')" = "$PWD/dl-$job" ]
+  [ "$(on_login dlctl logs "$job")" = here ]
+  on_login scancel "$job"
+  wait_state "$job" CANCELLED 60
+  assert_contains "$(on_login dlctl status "$PWD/dl-$job")" '^state +CANCELLED'
+}

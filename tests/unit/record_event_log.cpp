@@ -220,6 +220,26 @@ TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
   }
 }
 
+TEST(CommentTest, ADirectoryWithAnyNameIsReadBack) {
+  for (const char* dir : {"/w /dl-12", "/w/dl-12 ", " /w\t/dl-12\t", "/a reason=b/dl-12", "/a dir=\"b\"\\x09/dl-12",
+                          "/\"a\" ", "/a\x7f\\\x01 reason="})
+    for (const char* reason : {"", "saved \"in\" dir=/x reason=none"}) {
+      JobComment comment;
+      comment.attempt = 2;
+      comment.dir = dir;
+      comment.reason = reason;
+      const auto read = parse_comment(format_comment(comment));
+      ASSERT_TRUE(read) << format_comment(comment);
+      EXPECT_EQ(read->dir, dir);
+      EXPECT_EQ(read->reason, reason);
+      EXPECT_EQ(read->attempt, 2);
+    }
+  const auto cut = parse_comment("dl:FAILED attempt=1 dir=\"/a\\x0");
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->dir, "") << "half a path leads somewhere else";
+  EXPECT_EQ(cut->attempt, 1);
+}
+
 TEST(CommentTest, ForeignTextIsNotOurs) {
   for (const char* text : {"", "dl:", "dl:RUNNING", "hello", "x dl:FAILED attempt=1"}) {
     EXPECT_FALSE(parse_comment(text)) << text;

@@ -193,6 +193,15 @@ TEST(JobText, KeepsLineBreaksInTheValueThatTheyAreIn) {
   EXPECT_EQ(job->value("Future"), "1");
 }
 
+TEST(JobText, KeepsTheBlanksOfTheWorkingDirectoryAndNotThoseOfScontrol) {
+  const auto job = parse_job_text(
+      printed("x", "   Command=/c\n   WorkDir=/w/ a\t \n   AdminComment=one \n   Comment=two \n   StdOut=/o\n"), "7");
+  ASSERT_TRUE(job) << job.error().text;
+  EXPECT_EQ(job->value("WorkDir"), "/w/ a\t ");
+  EXPECT_EQ(job->value("AdminComment"), "one");
+  EXPECT_EQ(job->value("Comment"), "two");
+}
+
 TEST(JobText, IsRefusedWhereItImitatesScontrol) {
   const std::string texts = "   Command=/c\n   WorkDir=/w\n   Comment=c\n   StdOut=/out\n";
   const std::string command = "   Command=/c\n";

@@ -222,7 +222,9 @@ void Agent::reap() {
 void Agent::feed(std::string_view output) {
   tee_.feed(output);
   const LogTee::Lost& lost = tee_.lost();
-  if (lost.bytes > 0 && !std::exchange(loss_said_, true)) channel_.send(protocol::LogLost{lost.bytes, lost.error});
+  const bool news = (lost.bytes > 0 && !std::exchange(loss_said_, true)) ||
+                    (!lost.output.empty() && !std::exchange(output_loss_said_, true));
+  if (news) channel_.send(protocol::LogLost{lost.bytes, lost.error, lost.output});
 }
 
 void Agent::read_output() {
@@ -340,7 +342,7 @@ void Agent::add_cause(protocol::Exited* exited) const {
 
 void Agent::send_exit(protocol::Exited exited, const std::string& rest) {
   exited.asked = asked_;
-  exited.log_lost = {tee_.lost().bytes, tee_.lost().error};
+  exited.log_lost = {tee_.lost().bytes, tee_.lost().error, tee_.lost().output};
   report_progress(true);
   report_log(tee_.log_bytes() + rest.size());
   channel_.send(exited);  // first of all: other learners may hang until dlrun knows

@@ -89,7 +89,7 @@ class Agent {
   uint64_t log_bytes_ = 0, log_reported_ = 0;
   int64_t log_look_ms_ = 0, log_looked_ms_ = 0;
   int64_t last_sample_ms_ = 0;
-  bool watching_ = false, stall_said_ = false, loss_said_ = false, first_on_node_ = false;
+  bool watching_ = false, stall_said_ = false, loss_said_ = false, output_loss_said_ = false, first_on_node_ = false;
   pid_t stacks_writer_ = 0;
   UniqueFd signals_, output_;
   std::string secret_;

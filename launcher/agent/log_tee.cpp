@@ -104,7 +104,11 @@ void LogTee::write_pending() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n < 0) {
-      out_fd_ = -1;
+      // There may be room again later.
+      if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)
+        lost_.output = errno_error("standard output", errno).text;
+      else
+        out_fd_ = -1;
       pending_.clear();
       return;
     }

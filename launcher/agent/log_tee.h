@@ -29,10 +29,11 @@ class LogTee {
   bool has_pending() const { return !pending_.empty(); }
   // Writes to standard output as much as goes without blocking. To be called when it is writable.
   void write_pending();
-  // What could not be written to the log so far.
+  // What could not be written so far.
   struct Lost {
-    int64_t bytes = 0;
-    std::string error;  // empty: nothing was lost
+    int64_t bytes = 0;   // of the log
+    std::string error;   // empty: nothing of the log was lost
+    std::string output;  // why something could not be written to standard output
   };
   const Lost& lost() const { return lost_; }
   uint64_t log_bytes() const { return limit_.size(); }  // how long the log is

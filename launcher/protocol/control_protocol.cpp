@@ -71,7 +71,7 @@ void members(Notice& m, JsonMembers& each) {
   each("signal", m.signal);
 }
 void members(LogLost& m, JsonMembers& each) {
-  each("bytes", m.bytes)("error", m.error);
+  each("bytes", m.bytes)("error", m.error)("output", m.output);
 }
 void members(LogSize& m, JsonMembers& each) {
   each("bytes", m.bytes);

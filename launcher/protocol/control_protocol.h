@@ -115,6 +115,8 @@ struct LogSize {  // the learner's log has grown; sent at most each Start::log_l
 struct LogLost {      // a part of the learner's output could not be written to its log; sent when that begins
   int64_t bytes = 0;  // lost so far
   std::string error;  // "write /jobs/7/logs/...: No space left on device"
+  // The same of standard output, which the agent shares with dlrun where no srun or mpirun is between them.
+  std::string output = {};
 };
 struct Exited {        // the learner ended, or could not be started; no process of it is left
   int exit = 0;        // exit code, -1 if by a signal or not started

@@ -2,9 +2,12 @@
 #include "launcher/supervise/learner_watch.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
+
+#include "launcher/supervise/own_output.h"
 
 namespace dl::supervise {
 
@@ -28,15 +31,25 @@ int64_t LearnerWatch::gpu_look_ms() const {
 
 // The loss is reported in dlrun's output, in the comment, and in events.jsonl if there is room for it.
 void LearnerWatch::log_lost(int rank, const LogLost& lost) {
-  const std::string news = log_losses_.add(attempt_, rank, lost);
+  tell_loss(log_losses_.add(attempt_, rank, lost));
+  tell_loss(log_losses_.add_output(lost.output));
+}
+
+void LearnerWatch::look_at_own_output(bool quiet) {
+  if (!quiet) tell_loss(log_losses_.add_output(why_full(STDOUT_FILENO, "standard output")));
+  tell_loss(log_losses_.add_output(voice_->error()));
+}
+
+void LearnerWatch::tell_loss(const std::string& news) {
   if (news.empty()) return;
   voice_->warn(news);
-  if (journal_->state() == JobState::kProcessing) journal_->job(JobState::kProcessing, news);
+  if (journal_ != nullptr && journal_->state() == JobState::kProcessing) journal_->job(JobState::kProcessing, news);
 }
 
 void LearnerWatch::look(const std::vector<Learner>& learners, int64_t now_ms, int64_t now_unix_ms) {
   look_for_stragglers(learners);
   look_for_idle_gpus(now_ms, now_unix_ms);
+  tell_loss(log_losses_.add_output(voice_->error()));
 }
 
 // Nothing is done about stragglers: the cause may be a shared node or a full disk, and a restart costs everybody's

@@ -33,6 +33,9 @@ class LearnerWatch {
   int64_t gpu_look_ms() const;
   // An agent's report of the use of its learner's GPUs, in percent.
   void gpus_used(int rank, int percent, int64_t now_ms) { idle_.add(rank, now_ms, percent); }
+  // Looks whether what learners write to standard output, and dlrun to standard error, is lost. Only errors go there if
+  // quiet.
+  void look_at_own_output(bool quiet);
   // A learner's log lacks this much so far.
   void log_lost(int rank, const protocol::LogLost& lost);
 
@@ -48,6 +51,7 @@ class LearnerWatch {
   const LogLosses& log_losses() const { return log_losses_; }  // of all attempts
 
  private:
+  void tell_loss(const std::string& news);
   void look_for_stragglers(const std::vector<Learner>& learners);
   void look_for_idle_gpus(int64_t now_ms, int64_t now_unix_ms);
 

@@ -23,6 +23,12 @@ std::string LogLosses::add(int attempt, int rank, const LogLost& lost) {
       printable(lost.error, 300));
 }
 
+std::string LogLosses::add_output(const std::string& error) {
+  if (error.empty() || std::find(outputs_.begin(), outputs_.end(), error) != outputs_.end()) return {};
+  outputs_.push_back(error);
+  return printable(error, 300) + "; it goes on, and what is missing there is in the job directory";
+}
+
 std::string LogLosses::note(int attempt, int rank) const {
   const auto found = logs_.find({attempt, rank});
   return found == logs_.end() ? std::string() : "its log is incomplete: " + printable(found->second.error, 300);
@@ -37,6 +43,9 @@ std::string LogLosses::summary(int events) const {
                        logs_.size() == 1 ? " is" : "s are", format_bytes(static_cast<uint64_t>(bytes)),
                        printable(logs_.begin()->second.error, 300));
   }
+  for (const std::string& error : outputs_)
+    text += fmt::format("{}{}: what is missing there is in the job directory", text.empty() ? "" : "; ",
+                        printable(error, 300));
   if (events > 0)
     text += fmt::format("{}{} change{} missing in events.jsonl", text.empty() ? "" : "; ", events,
                         events == 1 ? " is" : "s are");

@@ -169,7 +169,9 @@ void Supervisor::watch_signals() {
 
 int Supervisor::run() {
   if (Status ready = set_up(); !ready) {
-    std::fprintf(stderr, "dlrun: %s\n", ready.error().text.c_str());
+    const bool full = ready.error().code == Errc::kNoSpace;
+    std::fprintf(stderr, "dlrun: %s%s\n", ready.error().text.c_str(),
+                 full ? "; allowed: a place with room (--job-dir=PATH, --checkpoint=PATH)" : "");
     // The job's comment shows the reason even after the job is gone.
     if (plan().under_slurm && journal_) {
       slurm_->ask([this](const SlurmJob::Answer& job) {

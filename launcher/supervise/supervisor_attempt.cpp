@@ -66,6 +66,7 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
 void Supervisor::begin_watches() {
   hang_.begin_attempt(agents_.get(), dir_.attempt_logs(attempts_));
   watch_.begin_attempt(journal_.get(), attempts_, attempt_.learners().size(), plan().gpus_per_learner);
+  watch_.look_at_own_output(options_.quiet);
   use_->begin_attempt(plan(), dir_.use_series(attempts_), awake_ms());
   const auto random = make_secret();
   pmix_->open(plan(), fmt::format("dl.{}.{}.{}", plan().job_id.substr(0, 64), attempts_, random ? *random : secret_));

@@ -70,6 +70,7 @@ void Supervisor::perform(const End& /*end*/) {
   const int64_t step = attempt_.newest_saved_step();
   const double seconds = static_cast<double>(awake_ms() - attempt_.started_ms()) / 1000;
   const EndDecision& decision = judge_->decision();
+  watch_.look_at_own_output(options_.quiet);
   const std::string lost = watch_.log_losses().summary(journal_->lost());
   const std::string reason = decision.reason + (lost.empty() ? "" : "; " + lost);
   const std::string use = record_use();
@@ -126,6 +127,7 @@ void Supervisor::settle(int exit_status, std::string last_words) {
       if (waited > 5000) agents_->kill_all(waited > 10000 ? SIGKILL : SIGTERM);
       return false;
     }
+    if (!last_words.empty()) watch_.look_at_own_output(options_.quiet);  // the learners may have written since
     std::fputs(std::exchange(last_words, {}).c_str(), stderr);
     log_times_->flush();
     bool settled = journal_->comment_settled() && slurm_->idle() && companions_->idle() && lease_->idle() &&

@@ -22,11 +22,14 @@ class Voice {
   }
   // The same, also if the run is quiet.
   void warn(const std::string& line) const;
+  // Why something could not be written to standard error: "standard error: No space left on device". Empty: nothing.
+  const std::string& error() const { return error_; }
 
  private:
   std::string name_;
   bool quiet_;
   Write write_;
+  mutable std::string error_;
 };
 
 }  // namespace dl::supervise

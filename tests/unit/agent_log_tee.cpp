@@ -2,6 +2,7 @@
 // A learner's log on a disk that is full, and has room again: nothing is lost without a word.
 #include "launcher/agent/log_tee.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 
 #include "common/base/atomic_file.h"
+#include "common/base/unique_fd.h"
 
 namespace dl::agent {
 namespace {
@@ -68,6 +70,23 @@ TEST_F(FullDiskLogTest, WhatIsMissingIsCountedAndMarkedWhereThereIsRoomAgain) {
   EXPECT_EQ(tee.lost().bytes, 13);
   EXPECT_EQ(text(),
             "step 1\ns\ndl-agent: 13 bytes are missing here: write " + log() + ": File too large\nstep 4\nstep 5\n");
+}
+
+TEST_F(FullDiskLogTest, OutputThatHasNoRoomIsKnownAndGoesOnWhereThereIsAgain) {
+  const std::string path = folder_ + "/out";
+  const UniqueFd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  LogTee tee;
+  ASSERT_TRUE(tee.open(log(), out.get(), ""));
+  tee.feed("1\n");
+  EXPECT_EQ(tee.lost().output, "");
+  room_for(2);
+  tee.feed("2\n");
+  EXPECT_EQ(tee.lost().output, "standard output: File too large");
+  room_for(limit_.rlim_cur);
+  tee.feed("3\n");
+  const auto read = read_small_file(path, 100);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(*read, "1\n3\n");
 }
 
 }  // namespace

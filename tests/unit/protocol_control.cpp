@@ -47,7 +47,7 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
       status,
       Stalled{60000},
       LogSize{123456789012},
-      LogLost{4096, "write /job/log: No space left on device"},
+      LogLost{4096, "write /job/log: No space left on device", "standard output: Disk quota exceeded"},
       StandingStill{41, "S", 60000, {"a"}},
       Stacks{"/a b/c"},
       Again{},

@@ -2,8 +2,11 @@
 // What dlrun says, and that it stops doing again and again what has come to its end.
 #include "launcher/supervise/voice.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <string>
 
 #include "launcher/supervise/repeat.h"
@@ -34,6 +37,20 @@ TEST(VoiceTest, WithoutAnotherPlaceItIsStandardError) {
   testing::internal::CaptureStderr();
   Voice(0, false).say("text");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "dlrun: text\n");
+}
+
+TEST(VoiceTest, ALineThatStandardErrorDoesNotTakeIsKnown) {
+  const int before = ::dup(STDERR_FILENO), full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  if (full < 0) GTEST_SKIP() << "no /dev/full";
+  const Voice voice(0, false);
+  EXPECT_EQ(voice.error(), "");
+  ::dup2(full, STDERR_FILENO);
+  voice.say("text");
+  ::dup2(before, STDERR_FILENO);
+  std::clearerr(stderr);
+  ::close(before);
+  ::close(full);
+  EXPECT_EQ(voice.error(), "standard error: No space left on device");
 }
 
 TEST(RepeatTest, AStepIsRepeatedUntilItHasNothingMoreToDo) {

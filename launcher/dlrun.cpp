@@ -252,6 +252,7 @@ int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predec
 
 int main(int argc, char** argv) try {
   dl::open_closed_standard_files();
+  dl::drop_given_variables();
   dl::ParsedArguments parsed = dl::parse_arguments(argc, argv);
   if (!parsed.command) return printed(parsed.exit_status);
   std::string note;

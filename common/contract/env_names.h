@@ -58,6 +58,9 @@ constexpr const char* kMetricsFile = "DL_METRICS_FILE";
 constexpr const char* kCheckpointDir = "DL_CHECKPOINT_DIR";  // absolute path, without the options
 constexpr const char* kLease = "DL_CHECKPOINT_LEASE";        // token of dlrun's lease on the checkpoint directory
 
+// What spank_dl.so has added for a plain srun task (given_variables.h).
+constexpr const char* kGiven = "DL_GIVEN";
+
 // dlrun sets these for its agents.
 constexpr const char* kControl = "DL_CONTROL";           // host:port of dlrun
 constexpr const char* kSecret = "DL_CONTROL_SECRET";     // 32 hex digits; removed before the learner starts

@@ -24,6 +24,7 @@
 #include "common/base/parse.h"
 #include "common/base/standard_files.h"
 #include "common/contract/env_names.h"
+#include "common/contract/given_variables.h"
 #include "common/contract/image_file.h"
 #include "common/contract/path_pattern.h"
 #include "common/process/child_process.h"
@@ -43,6 +44,12 @@ Environment own_environment() {
     if (equals != nullptr) environment[std::string(*entry, static_cast<size_t>(equals - *entry))] = equals + 1;
   }
   return environment;
+}
+
+void drop_given_variables() {
+  for (const auto& [name, value] : parse_given(environment_value(env::kGiven)))
+    if (environment_value(name.c_str()) == value) ::unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+  ::unsetenv(env::kGiven);                                                   // NOLINT(concurrency-mt-unsafe)
 }
 
 Result<std::string> current_directory() {

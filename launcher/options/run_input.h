@@ -35,6 +35,8 @@ std::string local_job_id();
 
 // The environment of this process.
 Environment own_environment();
+// Removes from it what spank_dl.so has added for this srun task: learners are told other values.
+void drop_given_variables();
 Result<std::string> current_directory();  // $PWD if it leads there, so that links in it are kept
 
 // The agent beside this program (../libexec/slurm-dl/dl-agent, or in a build tree ./agent/dl-agent), else the

@@ -11,6 +11,7 @@
 
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/given_variables.h"
 #include "common/contract/path_pattern.h"
 #include "common/site/site_config.h"
 #include "frameworks/learner_environment.h"
@@ -187,12 +188,14 @@ Status NodeSide::add_families(spank_t spank) {
   char** list = nullptr;
   if (spank_get_item(spank, S_JOB_ENV, &list) != ESPANK_SUCCESS || list == nullptr)
     return Error{Errc::kInternal, "Slurm does not give the environment of the task to spank_dl.so", 0};
-  Environment before;
+  Environment inherited;
   for (; *list != nullptr; ++list) {
     const std::string entry = *list;
     const size_t equals = entry.find('=');
-    if (equals != std::string::npos) before.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+    if (equals != std::string::npos) inherited.emplace(entry.substr(0, equals), entry.substr(equals + 1));
   }
+  Environment before = inherited;
+  take_back_given(&before);  // of the task around this one
   Environment after = before;
   LearnerRecipe recipe;
   recipe.version = &version_environment_;
@@ -206,14 +209,17 @@ Status NodeSide::add_families(spank_t spank) {
   }
   recipe.known = &known;
   DL_TRY(compose(recipe, learner, &after));
-  for (const auto& [name, value] : before)
+  for (const auto& [name, value] : inherited)
     if (after.count(name) == 0) (void)spank_unsetenv(spank, name.c_str());
   for (const auto& [name, value] : after) {
-    auto old = before.find(name);
-    if (old != before.end() && old->second == value) continue;
+    auto old = inherited.find(name);
+    if (old != inherited.end() && old->second == value) continue;
     if (spank_setenv(spank, name.c_str(), value.c_str(), 1) != ESPANK_SUCCESS)
       return Error{Errc::kInternal, "environment variable " + name + " could not be set for the task", 0};
   }
+  if (spank_setenv(spank, env::kGiven, format_given(before, after).c_str(), 1) != ESPANK_SUCCESS)
+    return Error{Errc::kInternal, std::string("environment variable ") + env::kGiven + " could not be set for the task",
+                 0};
   return {};
 }
 

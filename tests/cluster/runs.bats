@@ -3,6 +3,7 @@
 # GPUs and a status of its own; a stop reaches all, waits for all, and puts the job back once; a run that has completed is
 # not run again. Learners are tests/lib/toy_learner.c.
 # shellcheck disable=SC2016,SC2030,SC2031  # much here is expanded by the shells of jobs; each test is a subshell
+bats_require_minimum_version 1.5.0
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 
@@ -197,4 +198,26 @@ all_at_work() { [[ $(job_field "$1" Comment) =~ ^dl:PROCESSING\ .*dir=$PWD/dl-$1
     wait_state "${array}_$i" COMPLETED 30
     [ "$(cat "dl-${array}_$i/logs/attempt-1/learner-0.log" "dl-${array}_$i.2/logs/attempt-1/learner-0.log" | sort | paste -sd ' ')" = "a$i b$i" ]
   done
+}
+
+@test "srun dlrun: with one task it works as without srun, with several it says what to do" {
+  script four.sh 'echo "<$RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT gpu $CUDA_VISIBLE_DEVICES>"'
+  script one.sh 'srun -n1 dlrun -- ./four.sh' 'srun -n1 bash -c "dlrun --learners 4 -- ./four.sh"'
+  script several.sh 'srun dlrun -- ./four.sh'
+  job=$(submit --dl-framework=pytorch --dl-learners=4 --dl-gpus=1 -o one.out one.sh)
+  wait_state "$job" COMPLETED 60
+  cat one.out
+  for rank in 0 1 2 3; do [ "$(grep -c "<$rank of 4 at " one.out)" -eq 2 ]; done
+  run ! grep -E 'MASTER_ADDR=|stays' one.out
+  # One address and port for each run.
+  [ "$(grep -oE 'at [^ ]+:[0-9]+' one.out | sort | uniq -c | awk '{print $1}' | sort -u)" = 4 ]
+  # Without our flags: as many learners as the job has tasks, and not the step.
+  script plain.sh "srun -n1 dlrun -- ./four.sh"
+  job=$(submit -n4 --gres=gpu:4 -o plain.out plain.sh)
+  wait_state "$job" COMPLETED 60
+  for rank in 0 1 2 3; do [ "$(grep -c "<$rank of 4 at " plain.out)" -eq 1 ]; done
+  job=$(submit --dl-framework=pytorch --dl-learners=4 --dl-gpus=1 -o several.out several.sh)
+  wait_state "$job" FAILED 60
+  assert_contains "$(cat several.out)" 'dlrun was itself started by srun with 4 tasks, and starts the learners itself; call it once, without srun: dlrun -- COMMAND'
+  run ! grep MASTER_ADDR several.out
 }

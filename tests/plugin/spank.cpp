@@ -373,6 +373,28 @@ TEST_F(Spank, gives_plain_tasks_their_frameworks_environment) {
   EXPECT_EQ(in_job("OMP_NUM_THREADS"), "3");
 }
 
+TEST_F(Spank, tells_a_task_what_it_added_and_takes_back_what_it_added_to_the_task_around_it) {
+  handle.job_environment = {{"MASTER_PORT", "1234"}, {"SLURM_STEP_NODELIST", "n[1-2]"}};
+  ASSERT_EQ(start(S_CTX_REMOTE, {}, 5), 0);
+  option("dl-framework", "pytorch", true);
+  ASSERT_EQ(post_opt(), 0);
+  ASSERT_EQ(task(0, 0, 0), 0) << errors();
+  const std::string given = in_job("DL_GIVEN");
+  EXPECT_NE(given.find("MASTER_ADDR=n1"), std::string::npos) << given;
+  EXPECT_EQ(given.find("MASTER_PORT"), std::string::npos) << "the user's";
+  // The same in a task of that task, on another node.
+  handle.job_environment["SLURM_STEP_NODELIST"] = "n2";
+  handle.job_environment["OMP_NUM_THREADS"] = "7";  // changed in the task around it
+  ASSERT_EQ(start(S_CTX_REMOTE, {}, 6), 0);
+  option("dl-framework", "pytorch", true);
+  ASSERT_EQ(post_opt(), 0);
+  ASSERT_EQ(task(0, 0, 0), 0) << errors();
+  EXPECT_EQ(in_job("MASTER_ADDR"), "n2");
+  EXPECT_EQ(in_job("MASTER_PORT"), "1234");
+  EXPECT_EQ(in_job("OMP_NUM_THREADS"), "7");
+  EXPECT_NE(in_job("DL_GIVEN").find("MASTER_ADDR=n2"), std::string::npos);
+}
+
 TEST_F(Spank, fails_no_task_for_a_fault_in_dl_toml) {
   std::ofstream(folder_ + "/faulty.toml") << "[launcher]\ngrase = 30\n";
   handle.job_environment = {{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_PROCID", "0"}};

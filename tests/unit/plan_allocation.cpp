@@ -174,6 +174,22 @@ TEST(Allocation, ScontrolMakesItExact) {
   EXPECT_EQ(allocation->nodes[0].gpus, 2);
 }
 
+TEST(Allocation, InAPlainStepOfOneTaskOnlyScontrolKnowsTheTasksOfTheJob) {
+  Environment environment = batch();
+  environment["SLURM_STEP_NUM_TASKS"] = environment["SLURM_NTASKS"] = environment["SLURM_TASKS_PER_NODE"] = "1";
+  auto allocation = allocation_from_slurm(environment);
+  ASSERT_TRUE(allocation) << allocation.error().text << ": one number, and two nodes";
+  EXPECT_EQ(allocation->tasks, 0);
+  const std::string text =
+      "JobId=12 JobName=x\n   UserId=root(0)\n   JobState=RUNNING\n   NumNodes=2 NumCPUs=8 NumTasks=4 CPUs/Task=2\n";
+  refine_from_scontrol(parsed(text), &*allocation);
+  EXPECT_EQ(allocation->tasks, 4);
+  auto of_batch = allocation_from_slurm(batch());
+  of_batch->tasks = 0;
+  refine_from_scontrol(parsed(text), &*of_batch);
+  EXPECT_EQ(of_batch->tasks, 0) << "the batch script's environment is right";
+}
+
 TEST(Allocation, GpusOfTheEnvironmentAreReadInEachForm) {
   for (const char* gpus : {"2", "a100:2", "gpu:a100:2", "gpu=2", "gres/gpu:a100=1,gres/gpu:v100=1"}) {
     Environment environment = batch();

@@ -38,6 +38,7 @@ struct Allocation {
   std::string submit_dir;             // where the job was submitted, or its --chdir; absolute, or empty
   int cpus_per_task = 0;              // 0 = not given
   int tasks = 0;                      // of the whole job, 0 = not given
+  bool of_step = false;               // read in a plain step of one task, where the environment does not tell `tasks`
   int restart_count = 0;              // how often Slurm has requeued the job
   std::optional<int64_t> end_time_s;  // when the time limit ends the job, Unix time; absent = unknown or none
 };

@@ -57,6 +57,8 @@ void refine_from_scontrol(const slurm_cli::JobText& job, Allocation* allocation)
   // WorkDir is the submit directory, or what --chdir names. The job's checkpoints are there, too.
   if (const std::string folder = job.value("WorkDir"); folder.rfind('/', 0) == 0) allocation->submit_dir = folder;
   if (auto end = read_time(job.value("EndTime"))) allocation->end_time_s = end;
+  const auto tasks = parse_int(job.value("NumTasks"), 1, kMaxTasks);  // one for each node if it asked for none
+  if (allocation->of_step && tasks) allocation->tasks = static_cast<int>(*tasks);
   std::map<std::string, int> gpus;
   for (const slurm_cli::NodeShare& share : job.node_shares) {
     const auto names = expand_hostlist(share.nodes);

@@ -99,9 +99,10 @@ Result<Allocation> allocation_from_slurm(const Environment& environment) {
   int step_tasks = 0;
   DL_TRY(read_int(environment, "SLURM_STEP_NUM_TASKS", kMaxCount, &step_tasks));
   if (step_tasks > 1) {
-    return Error{Errc::kConflict, "dlrun was itself started by srun with " + std::to_string(step_tasks) +
-                                      " tasks; call it once, in the batch script: dlrun -- COMMAND; "
-                                      "at a terminal: salloc --dl-learners=N dlrun --debug -- COMMAND"};
+    return Error{Errc::kConflict,
+                 "dlrun was itself started by srun with " + std::to_string(step_tasks) +
+                     " tasks, and starts the learners itself; call it once, without srun: dlrun -- COMMAND; "
+                     "at a terminal: salloc --dl-learners=N dlrun --debug -- COMMAND"};
   }
 
   const char* list_name = find(environment, "SLURM_JOB_NODELIST") != nullptr ? "SLURM_JOB_NODELIST" : "SLURM_NODELIST";
@@ -118,11 +119,14 @@ Result<Allocation> allocation_from_slurm(const Environment& environment) {
         Error{Errc::kInvalid, "the list of nodes is empty; allowed: the job's nodes, as Slurm sets them"}, list_name);
   for (std::string& name : *names) allocation.nodes.push_back(Node{std::move(name), 0, 0, -1, {}, 0, 0});
 
-  DL_TRY(read_int(environment, "SLURM_NTASKS", kMaxCount, &allocation.tasks));
+  // In a plain step of one task these are about the step; in salloc's interactive step they are about the job.
+  const std::string *tasks = find(environment, "SLURM_NTASKS"), *per_node = find(environment, "SLURM_TASKS_PER_NODE");
+  allocation.of_step = step_tasks == 1 && tasks != nullptr && *tasks == "1";
+  if (!allocation.of_step) DL_TRY(read_int(environment, "SLURM_NTASKS", kMaxCount, &allocation.tasks));
   DL_TRY(read_int(environment, "SLURM_CPUS_PER_TASK", kMaxCount, &allocation.cpus_per_task));
   DL_TRY(read_int(environment, "SLURM_RESTART_COUNT", kMaxCount, &allocation.restart_count));
-  if (const std::string* text = find(environment, "SLURM_TASKS_PER_NODE")) {
-    auto counts = expand_counts(*text, allocation.nodes.size());
+  if (per_node != nullptr && !allocation.of_step) {
+    auto counts = expand_counts(*per_node, allocation.nodes.size());
     if (!counts) return in_variable(std::move(counts).error(), "SLURM_TASKS_PER_NODE");
     for (size_t i = 0; i < counts->size(); ++i) allocation.nodes[i].tasks = (*counts)[i];
   }

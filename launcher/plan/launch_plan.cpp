@@ -340,6 +340,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   if (plan.world_size() == 1) plan.launcher_store = false;
   plan.overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
   DL_TRY(check_servers(plan));
+  DL_TRY(check_program_input(plan));
   DL_TRY(check_own_nodes(plan));
   DL_TRY(choose_batch(input.request, &plan));
   if (plan.under_slurm) describe_step(&plan);

@@ -155,6 +155,8 @@ Result<LaunchPlan> make_plan(const PlanInput& input);
 // another number. Both stay empty if the request names no batch. kConflict if the range has no batch for that many
 // learners.
 Status choose_batch(const Request& request, LaunchPlan* plan);
+// kInvalid where several learners would read their program from standard input, which only learner 0 has.
+Status check_program_input(const LaunchPlan& plan);
 // Removes these nodes from input->allocation permanently. `plan` is what make_plan(*input) gave: its number of learners
 // becomes the request if the request named none. kConflict if no node is left.
 Status leave_out(const std::vector<std::string>& nodes, const LaunchPlan& plan, PlanInput* input);

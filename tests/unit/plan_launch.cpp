@@ -69,6 +69,42 @@ TEST(LaunchPlan, LearnerZeroHasTheStandardInputThatDlrunWasGiven) {
   EXPECT_TRUE(plan->reads_stdin);
 }
 
+TEST(LaunchPlan, AProgramThatOnlyLearnerZeroWouldReadIsRefused) {
+  using Words = std::vector<std::string>;
+  for (const Words& command : {Words{"python3", "-"},
+                               {"/usr/bin/python3.11", "-u", "-", "--lr", "1"},
+                               {"python"},
+                               {"bash"},
+                               {"/bin/sh", "-ex"},
+                               {"bash", "-s", "--", "3"},
+                               {"bash", "-l"}}) {
+    PlanInput in = input(2, 1, {{"n1", 2, 4, 2}});
+    in.command = command;
+    EXPECT_TRUE(make_plan(in)) << command[0] << ": it has no input anyway";
+    in.reads_stdin = true;
+    EXPECT_NE(error_of(in).find(
+                  "' reads its program from standard input, which learner 0 alone has, so the other 1 would run "
+                  "nothing; allowed: "),
+              std::string::npos)
+        << command[0] << error_of(in);
+    in.request.learners = LearnerRange{1, 1};
+    EXPECT_TRUE(make_plan(in)) << command[0];
+  }
+  for (const Words& command : {Words{"python3", "train.py", "-"},
+                               {"python3", "-m", "train"},
+                               {"python3", "-c", "1"},
+                               {"bash", "-c", "cat"},
+                               {"bash", "run.sh"},
+                               {"cat", "-"},
+                               {"python3", "-W", "ignore", "t.py"},
+                               {"bash", "--login", "run.sh"}}) {
+    PlanInput in = input(2, 1, {{"n1", 2, 4, 2}});
+    in.command = command;
+    in.reads_stdin = true;
+    EXPECT_TRUE(make_plan(in)) << command[1];
+  }
+}
+
 TEST(LaunchPlan, EachAllocationOfAJobHasAnSrunOfItsOwn) {
   PlanInput in = input(1, 1, {{"n1", 2, 4, 2}});
   in.request.learners = LearnerRange{1, 6};

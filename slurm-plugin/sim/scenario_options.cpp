@@ -26,6 +26,8 @@ void ScenarioOptions::add(CommandLine* line) {
   cluster.add(line);
   line->option("--min-run", &min_run, "a borrowing job is left alone for so long; 10m, or [quota] min_run");
   line->option("--yield", &yield, "from being asked to yield until the GPUs are free; 30s");
+  line->option("--requeue", &requeue, "what a resize through the queue costs a job beside its restart; 3s");
+  line->option("--join", &join, "from the start of a companion until its job can use it; 4s");
   line->option("--patience", &patience,
                "GPUs are kept for a job that waits longer; 1h, or [quota] patience; 0s: never");
   line->option("--half-life", &half_life, "of use, in the fair share; 7d, or [quota] half_life");
@@ -48,6 +50,8 @@ Result<Scenario> ScenarioOptions::scenario(const Trace& trace) const {
   set_unavailable(unavailable, &scenario.cluster);
   DL_TRY(set_time("--min-run", min_run, &scenario.min_run_s));
   DL_TRY(set_time("--yield", yield, &scenario.yield_s));
+  DL_TRY(set_time("--requeue", requeue, &scenario.requeue_s));
+  DL_TRY(set_time("--join", join, &scenario.join_s));
   DL_TRY(set_time("--patience", patience, &scenario.cluster.patience_s));
   DL_TRY(set_time("--half-life", half_life, &scenario.cluster.half_life_s));
   DL_TRY(set_time("--stuck", stuck, &scenario.stuck_s));

@@ -12,6 +12,8 @@ struct ScenarioOptions {
   // An empty text means the value of the configuration, or else the default of Scenario.
   std::string min_run;
   std::string yield;
+  std::string requeue;
+  std::string join;
   std::string patience;
   std::string half_life;
   std::string stuck;

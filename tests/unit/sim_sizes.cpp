@@ -24,8 +24,8 @@ TEST(SimSizes, AJobGrowsWhenOthersHaveEndedAndPaysForTheRestart) {
   const Outcome sizes = replayed(trace, "lend-sizes", scenario);
   EXPECT_EQ(lend.resizes, 0);
   EXPECT_EQ(sizes.resizes, 1);
-  // 28,800 learner-seconds: 4 learners for 2000 s, then 8 for the rest, after 30 s.
-  EXPECT_EQ(sizes.jcts[0], 2000 + 30 + (28800 - 8000) / 8);
+  // 28,800 learner-seconds: 4 learners for 2000 s, then 8 for the rest, after 30 s of a restart and 3 s in the queue.
+  EXPECT_EQ(sizes.jcts[0], 2000 + 33 + (28800 - 8000) / 8);
   EXPECT_EQ(lend.jcts[0], 7200);
 }
 

@@ -62,7 +62,7 @@ class InPlace {
     }
     int64_t id = 0;
     for (const Job& job : then.jobs) id = std::max(id, job.id);
-    for (const Growth& growth : growths) then.jobs.push_back(companion(growth, ++id));
+    for (const Growth& growth : growths) then.jobs.push_back(companion_for(state_, growth, ++id));
     const Decision decision = decide(then);
     std::vector<Growth> start;
     for (size_t i = 0; i < growths.size(); ++i) {
@@ -146,23 +146,6 @@ class InPlace {
     return free_.on(node) == its.gpus && its.gpus == gpus && pools_of_.at(its.name) == 1;
   }
 
-  // As job_submit_dl describes it: a learner of so many GPUs for each node.
-  Job companion(const Growth& growth, int64_t id) const {
-    const Job& parent = state_.jobs[growth.job];
-    Job job;
-    job.id = id;
-    job.submit_s = state_.now_s;
-    job.tenant = parent.tenant;
-    job.user = parent.user;
-    job.type = state_.type_held(parent);
-    job.gpus_per_learner = growth.learners / growth.nodes * parent.gpus_per_learner;
-    job.min_learners = job.max_learners = growth.nodes;
-    job.tier = Tier::kBorrow;
-    job.charge = Charge::kBorrowed;
-    job.companion = true;
-    return job;
-  }
-
   const ClusterState& state_;
   const std::vector<MayGrow>& may_;
   FreeGpus free_;
@@ -172,6 +155,22 @@ class InPlace {
 };
 
 }  // namespace
+
+Job companion_for(const ClusterState& state, const Growth& growth, int64_t id) {
+  const Job& parent = state.jobs[growth.job];
+  Job job;
+  job.id = id;
+  job.submit_s = state.now_s;
+  job.tenant = parent.tenant;
+  job.user = parent.user;
+  job.type = state.type_held(parent);
+  job.gpus_per_learner = growth.learners / growth.nodes * parent.gpus_per_learner;
+  job.min_learners = job.max_learners = growth.nodes;
+  job.tier = Tier::kBorrow;
+  job.charge = Charge::kBorrowed;
+  job.companion = true;
+  return job;
+}
 
 std::vector<Growth> grow_in_place(const ClusterState& state, const std::vector<MayGrow>& may, SteadySizes* sizes) {
   if (sizes->resizes.empty()) return {};

@@ -36,6 +36,9 @@ struct Growth {
 // What cannot grow so stays in sizes->resizes. Preconditions as decide_steadily(), whose answer `sizes` is.
 std::vector<Growth> grow_in_place(const ClusterState& state, const std::vector<MayGrow>& may, SteadySizes* sizes);
 
+// The companion for it, as job_submit_dl describes it before it starts: a learner of so many GPUs for each node.
+Job companion_for(const ClusterState& state, const Growth& growth, int64_t id);
+
 // Remembers for each job when it last had a companion, and whether what it was offered last came of anything. A job
 // rests after a companion has left as it does after a resize, so that it does not take the nodes again at once. It does
 // little harm if this is lost: the time of the last offer is in the job's label.

@@ -28,31 +28,18 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-enum class What { kEnds, kYields, kFails, kRepaired, kSubmitted, kWake, kImpatient, kStuck, kDecide };
+enum class What { kEnds, kYields, kJoins, kFails, kRepaired, kSubmitted, kWake, kImpatient, kStuck, kDecide };
 
 struct Event {
   int64_t at_s = 0;
   What what = What::kWake;
-  int in_trace = -1;    // index of the job in the trace, or of the node that fails or is repaired
+  int in_trace = -1;    // index of the job in the trace, number of a companion, or the node that fails or is repaired
   int64_t attempt = 0;  // the job's attempt for which the event is meant
 
   bool operator>(const Event& other) const {
     return std::tie(at_s, what, in_trace) > std::tie(other.at_s, other.what, other.in_trace);
   }
 };
-
-// The cluster without limits: every tenant gets a quota of all GPUs.
-ClusterState without_quotas(ClusterState cluster) {
-  const int all = gpus_in_all(cluster);
-  cluster.groups.clear();
-  for (policy::Tenant& tenant : cluster.tenants) {
-    policy::Tenant open;
-    open.name = tenant.name;
-    open.quota.any = all;
-    tenant = std::move(open);
-  }
-  return cluster;
-}
 
 class Replay {
  public:
@@ -169,15 +156,29 @@ class Replay {
     if (event.what == What::kRepaired) return repair(event.in_trace);
     if (event.what == What::kStuck) return end_deadlock(event.at_s);
     if (jobs_.attempt(event.in_trace) != event.attempt) return false;
+    if (event.what == What::kJoins) {
+      use_companion(event.in_trace);
+      return false;
+    }
+    if (jobs_.is_companion(event.in_trace)) {
+      ++recorder_.counts.given_back;
+      lose_companion(event.in_trace, true);
+      return true;
+    }
     const int job = jobs_.live(event.in_trace);
     if (event.what == What::kEnds) {
       jobs_.end(job);
     } else {
-      const int keeps = state().jobs[job].yields_until_learners;
-      ++(keeps > 0 ? recorder_.counts.shrinks : recorder_.counts.stops);
-      ends(event.in_trace, jobs_.pause(job, keeps));
+      yield(event.in_trace);
     }
     return true;
+  }
+
+  void yield(int in_trace) {
+    const int job = jobs_.live(in_trace);
+    const int keeps = state().jobs[job].yields_until_learners;
+    ++(keeps > 0 ? recorder_.counts.shrinks : recorder_.counts.stops);
+    ends(in_trace, jobs_.pause(job, keeps));
   }
 
   // Decides now, or at the next multiple of the interval.
@@ -208,7 +209,10 @@ class Replay {
       if (on_it(state().jobs[i])) hit.push_back(jobs_.trace_of(static_cast<int>(i)));
     for (const int in_trace : hit) {
       const int job = jobs_.live(in_trace);
-      if (state().jobs[job].running) {
+      if (job < 0) continue;  // a companion that has gone with its job
+      if (jobs_.is_companion(in_trace)) {
+        lose_companion(in_trace, false);
+      } else if (state().jobs[job].running) {
         ++recorder_.counts.failed;
         jobs_.pause(job, 0);
       } else {
@@ -257,8 +261,11 @@ class Replay {
     counts.solver_max_ms = std::max(counts.solver_max_ms, took_ms);
     std::vector<int> resized;  // before indexes change
     for (const policy::Resize& one : turn.resizes) resized.push_back(jobs_.trace_of(one.job));
+    std::vector<int> growing;
+    for (const policy::Growth& one : turn.growths) growing.push_back(jobs_.trace_of(one.job));
     carry_out(turn.decision);
     for (size_t i = 0; i < resized.size(); ++i) resize(resized[i], turn.resizes[i].parts);
+    for (size_t i = 0; i < growing.size(); ++i) grow(growing[i], turn.growths[i]);
     for (const Placed& placed : turn.placed) jobs_.hold(placed.job, placed.node);
     if (!policy_.gang) start_whole_ones();
     jobs_.state.first_running = 0;
@@ -268,9 +275,36 @@ class Replay {
   // The job saves first. What it gives up can be used by the next decision, which follows a second later.
   void resize(int in_trace, const std::vector<policy::Part>& parts) {
     ++recorder_.counts.resizes;
-    ends(in_trace, jobs_.resize(jobs_.live(in_trace), parts));
-    for (const policy::Move& move : policy::charge(jobs_.state)) policy::carry_out(move, &jobs_.state.jobs[move.job]);
+    ends(in_trace, jobs_.resize(jobs_.live(in_trace), parts, scenario_.requeue_s));
+    charge();
     if (looks_s_ != state().now_s + 1) push(Event{looks_s_ = state().now_s + 1, What::kDecide, -1, 0});
+  }
+
+  // A companion starts. The job trains as before until the companion's agents have come, then saves and starts again.
+  void grow(int in_trace, policy::Growth growth) {
+    ++recorder_.counts.grown;
+    growth.job = jobs_.live(in_trace);
+    const int companion = jobs_.add_companion(growth);
+    charge();
+    push(Event{state().now_s + scenario_.join_s, What::kJoins, companion, jobs_.attempt(companion)});
+  }
+
+  bool is_leaving(int in_trace) const { return state().jobs[jobs_.live(in_trace)].yields_to != policy::kNobody; }
+
+  void use_companion(int companion) {
+    const int job = jobs_.parent_of(companion);
+    if (!is_leaving(job)) ends(job, jobs_.join(companion));
+  }
+
+  // A job that was asked to yield itself does so at once then.
+  void lose_companion(int companion, bool saves) {
+    const int job = jobs_.parent_of(companion);
+    if (is_leaving(job)) return yield(job);
+    ends(job, jobs_.leave(companion, saves));
+  }
+
+  void charge() {
+    for (const policy::Move& move : policy::charge(jobs_.state)) policy::carry_out(move, &jobs_.state.jobs[move.job]);
   }
 
   void carry_out(const policy::Decision& decision) {

@@ -6,6 +6,9 @@
 // a serial part, learners are worth less the more there are (TraceJob::serial). A job that is stopped or shrunk goes
 // back to its last checkpoint; its next attempt begins with restart_s seconds without progress. A job that was asked to
 // yield runs on for Scenario::yield_s.
+//
+// A job that is resized, grows in place or gives a companion back saves first, so that it loses the time of a restart
+// alone; through the queue Scenario::requeue_s comes to that.
 #pragma once
 
 #include <functional>
@@ -20,6 +23,8 @@ struct Scenario {
   policy::ClusterState cluster;  // nodes, types, tenants, half_life_s and patience_s; its jobs are ignored
   int64_t min_run_s = 600;       // a job becomes no victim before it has run for this time
   int64_t yield_s = 30;          // time from the request to yield until the GPUs are free
+  int64_t requeue_s = 3;         // what a resize through the queue costs a job beside its restart
+  int64_t join_s = 4;            // from the start of a companion until its agents have come; the job trains meanwhile
   int64_t stuck_s = 3600;        // when a deadlock has lasted this long, its youngest job gives up its GPUs; 0: never
   uint64_t seed = 1;             // for policies that choose at random, and for failures
   int64_t interval_s = 0;        // decisions are made only at multiples of this; 0: at once

@@ -57,6 +57,7 @@ LiveJobs::LiveJobs(const Trace& trace, policy::ClusterState cluster, Recorder* r
   for (size_t i = 0; i < trace.jobs.size(); ++i) {
     const TraceJob& job = trace.jobs[i];
     progress_[i].work_left = job.run_s * rate(job, job.max_learners);
+    last_id_ = std::max(last_id_, job.id);
     for (size_t type = 0; type < largest_.size(); ++type) {
       if ((job.type.empty() || job.type == state.types[type]) && job.gpus <= node_gpus[type])
         largest_[type] = std::max(largest_[type], job.gpus);
@@ -95,6 +96,7 @@ int64_t LiveJobs::trained_s(int job) const {
 }
 
 int64_t LiveJobs::saved_s(int job) const {
+  if (is_companion(trace_of_[job])) return 0;
   const int64_t every = trace_.jobs[trace_of_[job]].checkpoint_s;
   return every > 0 ? trained_s(job) / every * every : 0;
 }
@@ -174,7 +176,7 @@ void LiveJobs::submit(int in_trace, Job job) {
   into_queue(live_[in_trace]);
 }
 
-int64_t LiveJobs::run(int job) {
+int64_t LiveJobs::run(int job, int64_t requeue_s) {
   Job& it = state.jobs[job];
   Progress& progress = progress_[trace_of_[job]];
   it.running = true;
@@ -183,7 +185,7 @@ int64_t LiveJobs::run(int job) {
   it.yields_to = policy::kNobody;
   it.promised = false;
   it.promised_parts.clear();
-  progress.overhead_s = progress.attempt == 0 ? 0 : it.restart_s;
+  progress.overhead_s = progress.attempt == 0 ? 0 : it.restart_s + requeue_s;
   ++progress.attempt;
   levels.running += it.gpus();
   int64_t& first = recorder_.jobs[trace_of_[job]].first_start_s;
@@ -233,18 +235,13 @@ void LiveJobs::let_go(int job) {
 }
 
 int64_t LiveJobs::pause(int job, int learners_left) {
+  const int in_trace = trace_of_[job];
+  Progress& progress = progress_[in_trace];
+  settle(job, saved_s(job));
+  ++recorder_.jobs[in_trace].pauses;
+  while (!progress.companions.empty()) drop_companion(progress.companions.back());
+  job = live_[in_trace];
   Job& it = state.jobs[job];
-  Progress& progress = progress_[trace_of_[job]];
-  JobRecord& record = recorder_.jobs[trace_of_[job]];
-  const int64_t saved = saved_s(job);
-  // A job that was about to end keeps a second of work, so that it still has an end.
-  progress.work_left = std::max<int64_t>(1, progress.work_left - saved * rate_of(job));
-  const auto held = static_cast<double>(state.now_s - it.start_s) * it.gpus();
-  record.held_gpu_s += held;
-  // The loss is all that the job held GPUs for except what is saved, so it includes the restart of this attempt.
-  recorder_.counts.lost_gpu_h += (held - static_cast<double>(saved) * it.gpus()) / 3600;
-  ++record.pauses;
-  levels.running -= it.gpus();
   hold(it.parts, it.gpus_per_learner, -1);
   it.parts = policy::parts_after_shrink(it.parts, learners_left);
   if (learners_left > 0) {
@@ -262,25 +259,37 @@ int64_t LiveJobs::pause(int job, int learners_left) {
   return -1;
 }
 
-int64_t LiveJobs::rate_of(int job) const {
-  return rate(trace_.jobs[trace_of_[job]], state.jobs[job].learners());
-}
-
-int64_t LiveJobs::resize(int job, std::vector<Part> parts) {
-  Job& it = state.jobs[job];
+void LiveJobs::settle(int job, int64_t kept_s) {
+  const Job& it = state.jobs[job];
   Progress& progress = progress_[trace_of_[job]];
-  const int64_t trained = trained_s(job);
-  progress.work_left = std::max<int64_t>(1, progress.work_left - trained * rate_of(job));
+  // A job that was about to end keeps a second of work, so that it still has an end.
+  progress.work_left = std::max<int64_t>(1, progress.work_left - kept_s * rate_of(job));
   const int64_t ran_s = state.now_s - it.start_s;
   recorder_.jobs[trace_of_[job]].held_gpu_s += static_cast<double>(ran_s) * it.gpus();
-  recorder_.counts.lost_gpu_h += static_cast<double>((ran_s - trained) * it.gpus()) / 3600;
-  ++progress.resizes;
+  // The loss is all that the job held GPUs for except what is kept, so it includes the restart of this attempt.
+  recorder_.counts.lost_gpu_h += static_cast<double>(ran_s - kept_s) * gpus_in_use(job) / 3600;
   levels.running -= it.gpus();
+}
+
+int64_t LiveJobs::go_on(int job, int64_t requeue_s) {
+  Job& it = state.jobs[job];
+  ++progress_[trace_of_[job]].resizes;
+  // Nobody waits longer for its GPUs since it was resized.
+  it.min_run_s = std::max<int64_t>(0, it.min_run_s - (state.now_s - it.start_s));
+  return run(job, requeue_s);
+}
+
+int64_t LiveJobs::rate_of(int job) const {
+  return rate(trace_.jobs[trace_of_[job]], state.jobs[job].learners() + progress_[trace_of_[job]].more);
+}
+
+int64_t LiveJobs::resize(int job, std::vector<Part> parts, int64_t requeue_s) {
+  Job& it = state.jobs[job];
+  settle(job, trained_s(job));
   hold(it.parts, it.gpus_per_learner, -1);
   it.parts = std::move(parts);
   hold(it.parts, it.gpus_per_learner, +1);
-  it.min_run_s = std::max<int64_t>(0, it.min_run_s - ran_s);  // nobody waits longer for its GPUs since it was resized
-  return run(job);
+  return go_on(job, requeue_s);
 }
 
 void LiveJobs::find_speeds(std::vector<policy::JobSpeeds>* speeds) const {
@@ -290,6 +299,7 @@ void LiveJobs::find_speeds(std::vector<policy::JobSpeeds>* speeds) const {
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Job& job = state.jobs[i];
     if (!job.elastic() || (!job.running && ++waiting > kMostWaiting)) continue;
+    if (!progress_[trace_of_[i]].companions.empty()) continue;
     // Every job hears what it is asked, and none refuses.
     if (!policy::may_choose_size(job, true, told_of(job), false)) continue;
     if (used == speeds->size()) speeds->emplace_back();
@@ -318,17 +328,25 @@ void LiveJobs::set_usable(int node, bool usable) {
 }
 
 void LiveJobs::end(int job) {
-  const Job& it = state.jobs[job];
   const int in_trace = trace_of_[job];
+  Progress& progress = progress_[in_trace];
   JobRecord& record = recorder_.jobs[in_trace];
+  recorder_.counts.lost_gpu_h += static_cast<double>(progress.overhead_s) * gpus_in_use(job) / 3600;
+  while (!progress.companions.empty()) drop_companion(progress.companions.back());
+  job = live_[in_trace];
+  const Job& it = state.jobs[job];
   record.end_s = state.now_s;
   record.held_gpu_s += static_cast<double>(state.now_s - it.start_s) * it.gpus();
-  recorder_.counts.lost_gpu_h += static_cast<double>(progress_[in_trace].overhead_s) * it.gpus() / 3600;
   levels.running -= it.gpus();
   hold(it.parts, it.gpus_per_learner, -1);
-  ++progress_[in_trace].attempt;
+  ++progress.attempt;
+  remove(job);
+}
+
+void LiveJobs::remove(int job) {
+  const int number = trace_of_[job];
   swap_places(job, static_cast<int>(state.jobs.size()) - 1);
-  live_[in_trace] = -1;
+  live_[number] = -1;
   state.jobs.pop_back();
   limit_s.pop_back();
   trace_of_.pop_back();

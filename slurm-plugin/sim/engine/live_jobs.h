@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slurm-plugin/policy/cluster_state.h"
+#include "slurm-plugin/policy/sizes/in_place.h"
 #include "slurm-plugin/policy/sizes/sizes.h"
 #include "slurm-plugin/sim/engine/recorder.h"
 #include "slurm-plugin/sim/trace/trace.h"
@@ -49,16 +50,28 @@ class LiveJobs {
   // Sets a running job back to its last checkpoint. If it keeps learners, it goes on with them, and the result is the
   // time at which it will end. Otherwise it goes back into the queue, and the result is -1.
   int64_t pause(int job, int learners_left);
-  // Saves and goes on with other parts at once; the free nodes must have room for them. Returns the time at which it
-  // will end.
-  int64_t resize(int job, std::vector<policy::Part> parts);
+  // Saves, and goes on with other parts after the time of a restart and requeue_s; the free nodes must have room for
+  // them. Returns the time at which it will end.
+  int64_t resize(int job, std::vector<policy::Part> parts, int64_t requeue_s);
   // How fast the elastic jobs are that run or wait, at each of their sizes (the smallest ones, where there are more
   // than policy::check() allows); the first kMostWaiting of those that wait.
   void find_speeds(std::vector<policy::JobSpeeds>* speeds) const;
   static constexpr int kMostWaiting = 100;
-  void end(int job);
+  void end(int job);  // and its companions
   // The node fails, or is repaired. No job may hold GPUs on it.
   void set_usable(int node, bool usable);
+
+  // ---- companions (policy/sizes/in_place.h): jobs of the state that the trace does not have. Their numbers, which
+  // trace_of() gives and live() and attempt() take, follow those of the jobs of the trace.
+  bool is_companion(int number) const { return number >= static_cast<int>(trace_.jobs.size()); }
+  int parent_of(int companion) const { return companions_[companion - trace_.jobs.size()].parent; }
+  // A companion starts on the nodes of the growth, and holds them. Returns its number.
+  int add_companion(const policy::Growth& growth);
+  // The job saves, and goes on with this companion, too. Returns the time at which it will end.
+  int64_t join(int companion);
+  // A companion ends, and its job goes on without it: after it has saved, or from its last checkpoint. Returns the time
+  // at which the job will end; -1: it did not use the companion yet, so that nothing changes for it.
+  int64_t leave(int companion, bool saves);
 
  private:
   struct Progress {
@@ -67,9 +80,24 @@ class LiveJobs {
     int64_t attempt = 0;
     int64_t min_run_s = 0;  // minimum run time of an attempt that starts from the queue
     int resizes = 0;
+    std::vector<int> companions;  // their numbers
+    int more = 0;                 // learners on those of them that it uses
+  };
+  struct Companion {
+    int parent = 0;    // index into the trace's jobs
+    int learners = 0;  // of the parent, that it has room for
+    bool used = false;
   };
   void hold(const std::vector<policy::Part>& parts, int gpus_per_learner, int sign);
-  int64_t run(int job);
+  int64_t run(int job, int64_t requeue_s = 0);
+  // The attempt ends, or is interrupted: so many seconds of its training count.
+  void settle(int job, int64_t kept_s);
+  // The same attempt goes on after a restart, with the learners that it has now.
+  int64_t go_on(int job, int64_t requeue_s = 0);
+  void drop_companion(int companion);
+  void remove(int job);  // from the state
+  // GPUs that the job trains on, those of its companions among them.
+  int gpus_in_use(int job) const;
   int64_t rate_of(int job) const;    // work in a second with the learners that it has
   int64_t trained_s(int job) const;  // in this attempt
   int64_t saved_s(int job) const;    // the part of trained_s() that is in a checkpoint
@@ -81,7 +109,9 @@ class LiveJobs {
 
   const Trace& trace_;
   Recorder& recorder_;
-  std::vector<Progress> progress_;  // by job of the trace
+  std::vector<Progress> progress_;  // by job of the trace, then by companion
+  std::vector<Companion> companions_;
+  int64_t last_id_ = 0;  // of all jobs
   std::vector<int> live_;
   std::vector<int> trace_of_;
   std::vector<int> kind_;         // by job of the trace: jobs that ask for the same have the same number

@@ -65,6 +65,8 @@ struct Outcome {
   int64_t stops = 0;         // how often a job yielded all its GPUs
   int64_t shrinks = 0;       // how often a job yielded some of them
   int64_t resizes = 0;       // how often a running job was resized for the sake of speed
+  int64_t grown = 0;         // how often a job got a companion: whole nodes beside those that it had
+  int64_t given_back = 0;    // how often a companion yielded
   int64_t moves = 0;         // how often a job got another charge, without a restart
   int64_t most_pauses = 0;   // the most stops, shrinks and failures of one job
   int64_t ping_pong = 0;     // how often a job took GPUs from a job that had taken from it before

@@ -8,6 +8,7 @@
 
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/placement.h"
+#include "slurm-plugin/policy/sizes/in_place.h"
 #include "slurm-plugin/policy/sizes/resize_order.h"
 #include "slurm-plugin/policy/sizes/steady.h"
 #include "slurm-plugin/policy/wanted.h"
@@ -36,6 +37,14 @@ const std::vector<SimPolicy>& sim_policies() {
       {"lend-sizes",
        "as lend, and the optimiser chooses the sizes of elastic jobs, running ones too",
        plan_sizes,
+       true,
+       false,
+       true,
+       {},
+       true},
+      {"lend-in-place",
+       "as lend-sizes, and jobs grow onto whole free nodes without leaving those that they have",
+       plan_in_place,
        true,
        false,
        true,
@@ -84,7 +93,7 @@ int64_t View::limit_of(int job, int learners) const {
 }
 
 Turn plan_quotas(const View& view, Dice* /*dice*/) {
-  return Turn{policy::decide(&view.state, view.tell), {}, {}};
+  return Turn{policy::decide(&view.state, view.tell), {}, {}, {}};
 }
 
 std::optional<policy::Yield> told_of(const policy::Job& job) {
@@ -92,10 +101,16 @@ std::optional<policy::Yield> told_of(const policy::Job& job) {
   return policy::Yield{job.yields_to, 0, job.yields_until_learners};
 }
 
-Turn plan_sizes(const View& view, Dice* /*dice*/) {
+namespace {
+
+Turn with_sizes(const View& view, bool in_place) {
   policy::SizeOptions options;
   options.each_s = policy::kResizeEachS;
   policy::SteadySizes sizes = policy::decide_steadily(&view.state, view.speeds, options);
+  std::vector<policy::Growth> growths;
+  // Each job hears what it is offered.
+  const std::vector<policy::MayGrow> may(view.state.jobs.size(), policy::MayGrow::kYes);
+  if (in_place) growths = policy::grow_in_place(view.state, may, &sizes);
   std::vector<policy::Resize>& all = sizes.resizes;
   std::set<int> claimed;
   for (const policy::Reclaim& reclaim : sizes.decision.reclaims)
@@ -108,7 +123,17 @@ Turn plan_sizes(const View& view, Dice* /*dice*/) {
     return order.step != policy::ResizeStep::kAsk;
   };
   all.erase(std::remove_if(all.begin(), all.end(), not_asked), all.end());
-  return Turn{std::move(sizes.decision), {}, std::move(all)};
+  return Turn{std::move(sizes.decision), {}, std::move(all), std::move(growths)};
+}
+
+}  // namespace
+
+Turn plan_sizes(const View& view, Dice* /*dice*/) {
+  return with_sizes(view, false);
+}
+
+Turn plan_in_place(const View& view, Dice* /*dice*/) {
+  return with_sizes(view, true);
 }
 
 // Slurm cannot be told which GPUs to leave alone, so dlpolicyd lets some jobs wait that the decision would start.
@@ -117,7 +142,7 @@ Turn plan_as_dlpolicyd(const View& view, Dice* /*dice*/) {
   const std::vector<policy::Wanted> wanted = policy::wanted(view.state, decision);
   const auto waits = [&](const policy::Start& start) { return !wanted[start.job].turn; };
   decision.starts.erase(std::remove_if(decision.starts.begin(), decision.starts.end(), waits), decision.starts.end());
-  return Turn{std::move(decision), {}, {}};
+  return Turn{std::move(decision), {}, {}, {}};
 }
 
 std::vector<int> queue_of(const policy::ClusterState& state) {

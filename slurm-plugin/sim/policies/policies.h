@@ -10,6 +10,7 @@
 
 #include "slurm-plugin/policy/decide.h"
 #include "slurm-plugin/policy/job_label.h"
+#include "slurm-plugin/policy/sizes/in_place.h"
 #include "slurm-plugin/policy/sizes/sizes.h"
 #include "slurm-plugin/sim/world/dice.h"
 
@@ -38,7 +39,8 @@ struct Placed {
 struct Turn {
   policy::Decision decision;
   std::vector<Placed> placed;           // only without gang scheduling; decision.starts is empty then
-  std::vector<policy::Resize> resizes;  // of running jobs
+  std::vector<policy::Resize> resizes;  // of running jobs, through the queue
+  std::vector<policy::Growth> growths;  // of running jobs, where they are
 };
 
 struct SimPolicy {
@@ -61,6 +63,7 @@ Result<std::vector<const SimPolicy*>> parse_sim_policies(std::string_view text);
 Turn plan_quotas(const View& view, Dice* dice);        // policy::decide()
 Turn plan_as_dlpolicyd(const View& view, Dice* dice);  // the same, without starts that Slurm cannot be given
 Turn plan_sizes(const View& view, Dice* dice);         // decide(), and the optimiser for the sizes of elastic jobs
+Turn plan_in_place(const View& view, Dice* dice);      // the same, and jobs grow beside the nodes that they have
 Turn plan_fifo(const View& view, Dice* dice);          // the oldest job blocks all others
 Turn plan_backfill(const View& view, Dice* dice);      // EASY: others may pass the oldest job if they do not delay it
 Turn plan_learners(const View& view, Dice* dice);      // learner by learner, those of the oldest job first

@@ -64,6 +64,8 @@ std::string json_text(const std::vector<Outcome>& outcomes, const std::vector<Ju
          {"stops", o.stops},
          {"shrinks", o.shrinks},
          {"resizes", o.resizes},
+         {"grown", o.grown},
+         {"given_back", o.given_back},
          {"moves", o.moves},
          {"most_pauses", o.most_pauses},
          {"ping_pong", o.ping_pong},

@@ -95,6 +95,18 @@ void set_unavailable(double part, policy::ClusterState* state) {
     if (left[node->type]-- > 0) node->usable = false;
 }
 
+policy::ClusterState without_quotas(policy::ClusterState cluster) {
+  const int all = gpus_in_all(cluster);
+  cluster.groups.clear();
+  for (policy::Tenant& tenant : cluster.tenants) {
+    policy::Tenant open;
+    open.name = tenant.name;
+    open.quota.any = all;
+    tenant = std::move(open);
+  }
+  return cluster;
+}
+
 int gpus_in_all(const policy::ClusterState& state) {
   int sum = 0;
   for (const policy::Node& node : state.nodes) sum += node.gpus;

@@ -37,6 +37,9 @@ void add_tenants(const std::vector<std::string>& names, policy::ClusterState* st
 // rounded.
 void set_unavailable(double part, policy::ClusterState* state);
 
+// The cluster without limits: every tenant gets a quota of all GPUs.
+policy::ClusterState without_quotas(policy::ClusterState cluster);
+
 int gpus_in_all(const policy::ClusterState& state);
 
 }  // namespace dl::sim

@@ -12,6 +12,10 @@ namespace dl {
 
 constexpr std::string_view kCompanionHint = "dl-companion=";
 
+// No job has more of them at once: each is a job in Slurm's queue, whose script asks slurmctld now and then whether the
+// job still runs.
+constexpr int kMostCompanions = 8;
+
 // job: its id, as Slurm's commands take it.
 inline std::string companion_hint(const std::string& job) {
   return std::string(kCompanionHint) + job;

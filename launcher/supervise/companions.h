@@ -31,7 +31,8 @@ class Companions {
   static constexpr int64_t kWaitMs = 60'000;
   void submit(const plan::LaunchPlan& plan, int nodes, std::function<void(const Result<std::string>&)> then,
               const std::optional<OfferedNodes>& offered = {});
-  bool any() const { return !held_.empty() || submitting_; }
+  bool submitting() const { return submitting_; }
+  const std::vector<std::string>& held() const { return held_; }  // ids of those that it has
   // To be called often: looks at each after a while, and sooner at one that waits.
   void look(int64_t now_ms);
   void look_soon() { looked_ms_ = 0; }

@@ -137,16 +137,16 @@ EndDecision decide_after_death(const Failure& death, bool last, const RestartLim
 }
 
 int attempts_without_progress(const std::vector<record::Event>& events) {
-  struct Attempt {
+  struct Past {
     int64_t step = -1;
     bool ran = false;
   };
-  std::vector<std::pair<int, Attempt>> attempts;  // in the order of the events
+  std::vector<std::pair<int, Past>> attempts;  // in the order of the events
   size_t counted_from = 0;
   for (const record::Event& event : events) {
     if (event.attempt <= 0) continue;
     if (attempts.empty() || attempts.back().first != event.attempt) attempts.push_back({event.attempt, {}});
-    Attempt& attempt = attempts.back().second;
+    Past& attempt = attempts.back().second;
     if (event.step) attempt.step = std::max(attempt.step, *event.step);
     if (event.state == JobState::kProcessing) attempt.ran = true;
     if (!event.learner && event.state == JobState::kHalted) counted_from = attempts.size();
@@ -154,7 +154,7 @@ int attempts_without_progress(const std::vector<record::Event>& events) {
   int count = 0;
   int64_t best = -1;
   for (size_t i = 0; i < attempts.size(); ++i) {
-    const Attempt& attempt = attempts[i].second;
+    const Past& attempt = attempts[i].second;
     bool progress = attempt.step > best;
     best = std::max(best, attempt.step);
     if (i < counted_from || progress)

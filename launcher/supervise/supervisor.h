@@ -183,6 +183,8 @@ class Supervisor {
   void look_at_growth(int64_t now_ms);
   void give_companions_back();
   void drop_growth(const std::string& why);
+  void put_growth_off(const std::string& why);
+  void end_growth();
   void settle_growth();
   void take_growth();
   void go_on_with_more();

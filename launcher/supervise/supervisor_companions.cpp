@@ -3,11 +3,13 @@
 // attempt are started, and come, while the learners still train; then these save and start again at the new size.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
 #include "common/base/count.h"
 #include "common/base/hostlist.h"
+#include "launcher/supervise/may_grow.h"
 #include "launcher/supervise/supervisor.h"
 
 namespace dl::supervise {
@@ -16,7 +18,6 @@ using namespace protocol;
 
 namespace {
 
-constexpr int kMostNodes = 10000;
 constexpr int64_t kPingMs = 500;
 
 std::string size_of(const plan::LaunchPlan& plan) {
@@ -38,21 +39,21 @@ std::string grew_text(int before, const plan::LaunchPlan& plan, const std::strin
 
 }  // namespace
 
-// Why the run cannot have more nodes now, with what is allowed; empty: it can.
 std::string Supervisor::why_not_grow(int nodes) const {
-  if (nodes < 1 || nodes > kMostNodes)
-    return fmt::format("{} nodes cannot be added; allowed: 1 to {}", nodes, kMostNodes);
-  if (!plan().under_slurm || !nodes_.can_grow()) return "it has no allocation of Slurm's; allowed: a job of Slurm";
-  if (!plan().asked.elastic() || plan().learner_count() >= plan().asked.max)
-    return fmt::format("it has {}, and may have no more; allowed: a job with --dl-learners=MIN:MAX",
-                       count_text(plan().learner_count(), "learner"));
-  if (plan().servers > 0) return "it has parameter servers; allowed: a job without";
-  if (!plan().checkpoint || !attempt_.any_attached())
-    return "no learner can save and go on; allowed: a job with --dl-checkpoint whose program saves its state there";
-  if (companions_->any()) return "it has asked for more nodes already; allowed: again, when those have ended";
-  if (state_.phase != Phase::kRunning || !state_.all_started || state_.stop)
-    return "its learners do not train at this moment; allowed: again, when they do";
-  return "";
+  const std::vector<std::string>& held = companions_->held();
+  GrowthFacts facts;
+  facts.nodes = nodes;
+  facts.can_grow = plan().under_slurm && nodes_.can_grow();
+  facts.asked = plan().asked;
+  facts.learners = plan().learner_count();
+  facts.servers = plan().servers;
+  facts.saves = plan().checkpoint.has_value() && attempt_.any_attached();
+  facts.companions = static_cast<int>(held.size());
+  facts.one_is_new = companions_->submitting() || std::any_of(held.begin(), held.end(), [this](const std::string& job) {
+                       return !nodes_.uses(job);
+                     });
+  facts.trains = state_.phase == Phase::kRunning && state_.all_started && !state_.stop;
+  return supervise::why_not_grow(facts);
 }
 
 void Supervisor::on_grow(ConnectionId id, int nodes) {
@@ -146,21 +147,31 @@ void Supervisor::look_at_growth(int64_t now_ms) {
   handle(StopAsked{StopCause::kOtherNodes, {}, 0, who, 0});
 }
 
-void Supervisor::drop_growth(const std::string& why) {
-  const std::string job = growth_.job;
-  voice_.say(fmt::format("companion {} is given back: {}", job, why));
+void Supervisor::end_growth() {
   for (const auto& [id, unused] : growth_.early) server_->close(id);
   growth_ = {};
   agents_->drop_early();
   if (nodes_.larger()) nodes_.drop_larger();
   if (options_.settle) options_.settle(plan());
+}
+
+void Supervisor::drop_growth(const std::string& why) {
+  const std::string job = growth_.job;
+  voice_.say(fmt::format("companion {} is given back: {}", job, why));
+  end_growth();
   companions_->give_back(job);
+}
+
+// The companion stays, and is used once the learners train again (companion_runs()).
+void Supervisor::put_growth_off(const std::string& why) {
+  voice_.say(fmt::format("companion {} has to wait: {}", growth_.job, why));
+  end_growth();
 }
 
 // An attempt has ended. Its successor is the larger one only if that one's agents have come, and no node was lost.
 void Supervisor::settle_growth() {
   if (!nodes_.larger()) return;
-  if (nodes_.any_lost()) return drop_growth("the job has lost a node");
+  if (nodes_.any_lost()) return put_growth_off("the job has lost other nodes");
   if (!growth_.ready(*nodes_.larger())) drop_growth("the learners ended before its agents had come");
 }
 
@@ -197,7 +208,9 @@ void Supervisor::companion_leaves(const std::string& job, const CompanionState& 
   const bool news = !nodes_.any_lost_of(job);
   nodes_.lose_companion(job);
   const std::string who = fmt::format("companion {}: {}", job, state.why);
-  if (news && state_.alive() && !state_.stop) handle(StopAsked{StopCause::kOtherNodes, state.deadline_ms, 0, who, 0});
+  // Where the learners stop already, for another companion perhaps, the deadline may be earlier now.
+  const bool counts = !state_.stop || state.deadline_ms;
+  if (news && counts && state_.alive()) handle(StopAsked{StopCause::kOtherNodes, state.deadline_ms, 0, who, 0});
   if (state.kind != CompanionState::Kind::kOver || !state_.alive()) return;
   // Nothing of it is left, so agents that have not connected yet never will.
   for (int rank = 0; rank < plan().world_size(); ++rank) {

@@ -36,7 +36,7 @@ for step in job.steps():
     loss.backward()
     opt.step()
     print(step, job.world.size, job.batch, "%g" % job.lr_scale, os.environ["DL_ATTEMPT"], *index, file=out, flush=True)
-    time.sleep(0.4 if str(job.world.size) in os.environ["SLOW"] else 0.02)
+    time.sleep(0.4 if str(job.world.size) in os.environ["SLOW"] and not os.path.exists("fast") else 0.02)
 dist.barrier()
 if job.world.rank == 0:
     print("trained on", job.samples, "samples", flush=True)
@@ -131,6 +131,43 @@ blocked() {
   assert_contains "$(cat train.out)" 'trained on 768 samples'
   [ "$(job_field "$job" Restarts)" = 0 ]
   /usr/bin/python3 check.py 8 32 16
+}
+
+# began ATTEMPT LEARNERS: whether two train steps of this attempt were begun with so many learners.
+began() { (($(grep -cE "^[0-9]+ $2 [0-9]+ [0-9.]+ $1 " learner-0.txt) >= 2)); }
+# grow: the job gets a companion of one node, whose id is in $companion.
+grow() {
+  run on_login dlctl grow "$job"
+  [ "$status" = 0 ] || { echo "$output" >&2; return 1; }
+  companion=$(sed -nE "s/.*: companion ([0-9]+) is submitted.*/\\1/p" <<<"$output")
+}
+no_companion() { [[ -z $(on_login squeue -h --name="dl-companion-$job" -o %i) ]]; }
+
+@test "a job grows twice while it trains, gives its first companion back and keeps the second, and sees each sample once" {
+  wait_nodes idle 60
+  block=$(blocked 3)
+  job=$(SLOW="1 2 3" EPOCHS=100 submit --job-name=train --output=train.out --time=20 --dl-framework=pytorch --dl-learners=1:4 --dl-gpus=1 \
+    --dl-batch=16:64:4,rule=linear --dl-checkpoint="$PWD/ckpt" train.sh)
+  wait_for 90 "job $job trains with one learner" trained_with 1 16 1
+  on_login scancel "$block"
+  grow
+  first=$companion
+  wait_for 90 "job $job trains with two learners" began 2 2
+  grow
+  second=$companion
+  wait_for 90 "job $job trains with three learners" began 3 3
+  [ "$(job_state "$first") $(job_state "$second")" = "RUNNING RUNNING" ]
+  node=$(job_field "$first" NodeList)
+  on_login scancel "$first"
+  wait_for 90 "job $job trains with two learners again" began 4 2
+  assert_contains "$(cat train.out)" "$node is left out; 2 learners on "
+  [ "$(job_state "$second")" = RUNNING ]
+  touch fast
+  wait_state "$job" COMPLETED 120
+  assert_contains "$(cat train.out)" "trained on 9600 samples"
+  [ "$(job_field "$job" Restarts)" = 0 ]
+  /usr/bin/python3 check.py 100 16 32 48
+  wait_for 30 "no companion is left" no_companion
 }
 
 @test "a job with more learners than the largest batch has samples is refused at submission" {

@@ -26,40 +26,49 @@ class CompanionsTest : public LoopTest {
   void TearDown() override {
     LoopTest::TearDown();
     ::setenv("PATH", path_.c_str(), 1);
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+  // A command of Slurm's, as this test has it.
+  void command(const char* name, const std::string& body) {
+    if (folder_.empty()) {
+      folder_ = testing::TempDir() + "companions-XXXXXX";
+      ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+      ::setenv("PATH", (folder_ + ":/usr/bin:/bin").c_str(), 1);
+    }
+    std::ofstream(folder_ + "/" + name) << "#!/bin/sh\ncd " << folder_ << "\n" << body << "\n";
+    ASSERT_EQ(::chmod((folder_ + "/" + name).c_str(), 0700), 0);
+  }
+  std::string file(const char* name) const {
+    std::ifstream in(folder_ + "/" + name);
+    return {std::istreambuf_iterator<char>(in), {}};
   }
   int heard_ = 0;
-  std::string path_;
+  std::string path_, folder_;
 };
 
 TEST_F(CompanionsTest, OneThatCannotBeSubmittedIsToldAndNotKept) {
   Companions companions(&loop_, "7", "companion", [this](const std::string&, const CompanionState&) { ++heard_; });
-  EXPECT_FALSE(companions.any());
+  EXPECT_FALSE(companions.submitting());
   int told = 0;
   companions.submit(plan::LaunchPlan{}, 1, [&](const Result<std::string>& id) {
     ++told;
     EXPECT_FALSE(id);
     EXPECT_FALSE(id.error().text.empty());
   });
-  EXPECT_TRUE(companions.any()) << "it is being submitted";
+  EXPECT_TRUE(companions.submitting());
   uv_run(&loop_, UV_RUN_DEFAULT);
   EXPECT_EQ(told, 1);
-  EXPECT_FALSE(companions.any());
+  EXPECT_FALSE(companions.submitting());
+  EXPECT_TRUE(companions.held().empty());
   EXPECT_TRUE(companions.idle());
 }
 
 // Slurm's commands as this test has them: each job is 41, and waits.
 TEST_F(CompanionsTest, OneForOfferedNodesThatStillWaitsAfterAMinuteHasComeToItsEnd) {
-  std::string folder = testing::TempDir() + "companions-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const auto command = [&](const char* name, const std::string& body) {
-    std::ofstream(folder + "/" + name) << "#!/bin/sh\n" << body << "\n";
-    ASSERT_EQ(::chmod((folder + "/" + name).c_str(), 0700), 0);
-  };
   command("sbatch", "echo 41");
   command("scontrol",
           "printf 'JobId=%s JobName=x\\n   UserId=ada(7) GroupId=ada(7) MCS_label=N/A\\n   JobState=PENDING "
           "Reason=Resources Dependency=(null)\\n' \"$4\"");
-  ::setenv("PATH", folder.c_str(), 1);
   std::vector<CompanionState> heard;
   Companions companions(&loop_, "7", "companion",
                         [&](const std::string&, const CompanionState& state) { heard.push_back(state); });
@@ -81,7 +90,42 @@ TEST_F(CompanionsTest, OneForOfferedNodesThatStillWaitsAfterAMinuteHasComeToItsE
   ASSERT_EQ(heard.size(), 1U);
   EXPECT_EQ(heard[0].kind, CompanionState::Kind::kOver);
   EXPECT_EQ(heard[0].why, "the nodes that it was to have are not free any more");
-  std::filesystem::remove_all(folder);
+}
+
+// Slurm has given each a number, and takes the first one back.
+TEST_F(CompanionsTest, OfSeveralEachIsWatchedAndGivenBackByItself) {
+  command("sbatch", "echo x >>submitted\nexpr 40 + $(wc -l <submitted)");
+  command("scancel", "shift; echo \"$*\" >>cancelled");
+  command("scontrol",
+          "case $4 in 41) state=COMPLETING ;; *) state=PENDING ;; esac\n"
+          "printf 'JobId=%s JobName=x\\n   UserId=ada(7) GroupId=ada(7) MCS_label=N/A\\n   JobState=%s Reason=None "
+          "Dependency=(null)\\n' \"$4\" $state");
+  std::vector<std::string> ends;
+  Companions companions(&loop_, "7", "companion", [&](const std::string& job, const CompanionState& state) {
+    EXPECT_EQ(state.kind, CompanionState::Kind::kEnds);
+    ends.push_back(job);
+  });
+  for (const char* expected : {"41", "42"}) {
+    companions.submit(plan::LaunchPlan{}, 1, [&](const Result<std::string>& job) {
+      ASSERT_TRUE(job) << job.error().text;
+      EXPECT_EQ(*job, expected);
+    });
+    uv_run(&loop_, UV_RUN_DEFAULT);
+  }
+  EXPECT_EQ(companions.held(), (std::vector<std::string>{"41", "42"}));
+  companions.look(1'000'000);
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  EXPECT_EQ(ends, std::vector<std::string>{"41"});
+  companions.give_back("41");
+  EXPECT_EQ(companions.held(), std::vector<std::string>{"42"});
+  companions.look_soon();
+  companions.look(1'010'000);
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  EXPECT_EQ(ends.size(), 1U) << "the first is not looked at any more";
+  EXPECT_EQ(file("cancelled"), "41\n");
+  companions.give_back_all();
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  EXPECT_EQ(file("cancelled"), "41\n42\n");
 }
 
 TEST_F(CompanionsTest, WithoutCompanionsNobodyIsAskedAndNothingIsGivenBack) {

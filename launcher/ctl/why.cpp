@@ -62,30 +62,44 @@ struct PolicyAnswer {
   Json json = Json::object();
 };
 
-// Of a job that has a companion, or has asked for one.
+// Of a job that has companions, or has asked for one.
 std::string growth_of(const ClusterNow& now, int job) {
   const policy::Job& its = now.view.state.jobs[job];
-  const observe::JobRecord& companion = now.records.jobs[now.view.jobs[job].companion];
-  if (companion.nodes.empty())
-    return fmt::format("it has {} and is to have more: its companion {} waits for free nodes",
-                       count_text(its.learners(), "learner"), companion.id);
+  std::vector<std::string> nodes, ids;
+  std::string waits;
   int more = 0;
-  bool borrows = false;
-  for (size_t i = 0; i < now.view.jobs.size(); ++i) {
-    if (now.view.jobs[i].record != now.view.jobs[job].companion) continue;
-    more = now.view.state.jobs[i].gpus() / its.gpus_per_learner;
-    borrows = now.view.state.jobs[i].companion;
+  bool borrows = true;
+  for (const size_t record : now.view.jobs[job].companions) {
+    const observe::JobRecord& companion = now.records.jobs[record];
+    const std::string id = std::to_string(companion.id);
+    if (companion.nodes.empty()) {
+      waits = "its companion " + id + " waits for free nodes";
+      continue;
+    }
+    ids.push_back(id);
+    nodes.push_back(companion.nodes);
+    for (size_t i = 0; i < now.view.jobs.size(); ++i) {
+      if (now.view.jobs[i].record != record) continue;
+      more += now.view.state.jobs[i].gpus() / its.gpus_per_learner;
+      borrows = borrows && now.view.state.jobs[i].companion;
+    }
   }
-  const bool several = companion.nodes.find_first_of(",[") != std::string::npos;
-  return fmt::format("it grew from {} to {}: {} {} free, and now {} to its companion {}{}", its.learners(),
-                     count_text(its.learners() + more, "learner"), companion.nodes, several ? "were" : "was",
-                     several ? "belong" : "belongs", companion.id,
-                     borrows ? ", which is given back as soon as a job within its tenant's quota needs it" : "");
+  if (ids.empty())
+    return fmt::format("it has {} and is to have more: {}", count_text(its.learners(), "learner"), waits);
+  const bool one = ids.size() == 1;
+  const bool several = !one || nodes.front().find_first_of(",[") != std::string::npos;
+  std::string text =
+      fmt::format("it grew from {} to {}: {} {} free, and now {} to its {} {}", its.learners(),
+                  count_text(its.learners() + more, "learner"), join(nodes, ","), several ? "were" : "was",
+                  several ? "belong" : "belongs", one ? "companion" : "companions", join(ids, ", "));
+  if (borrows && one) text += ", which is given back as soon as a job within its tenant's quota needs it";
+  if (borrows && !one) text += ", each of which is given back as soon as a job within its tenant's quota needs it";
+  return waits.empty() ? text : text + "; " + waits;
 }
 
 // Why a running elastic job has its size, where the optimiser chooses sizes.
 std::string size_of(ClusterNow* now, int job) {
-  if (now->view.jobs[job].grows) return growth_of(*now, job);
+  if (!now->view.jobs[job].companions.empty()) return growth_of(*now, job);
   if (!now->site.elastic.optimise) return "";
   const std::vector<policy::JobSpeeds> speeds = observe::sizes_now(now->records, &now->view);
   policy::SizeOptions options;

@@ -363,8 +363,7 @@ class Viewer {
       const auto parent = running.find(id);
       if (parent == running.end() || parent->second->record == record) continue;
       if (records_.jobs[parent->second->record].user != records_.jobs[record].user) continue;
-      parent->second->grows = true;
-      parent->second->companion = record;
+      parent->second->companions.push_back(record);
       const auto its = by_record.find(record);
       if (its == by_record.end() || its->second->tier != Tier::kBorrow) continue;
       its->second->companion = true;

@@ -21,10 +21,8 @@ struct SeenJob {
   bool dlrun = false;       // its comment says that dlrun runs it, so it reacts to a signal
   bool completing = false;  // it is ending: it still holds GPUs, but gets no more signals or changes
   bool gated = false;       // pending, and its begin time is a gate that dlpolicyd has set
-  // A job that runs: a companion of it waits, runs or is ending (common/contract/companion_hint.h); `companion` is its
-  // record.
-  bool grows = false;
-  size_t companion = 0;
+  // Of a job that runs: the records of its companions that wait, run or are ending (common/contract/companion_hint.h).
+  std::vector<size_t> companions;
 };
 
 // A job whose tenant is no longer declared in dl.toml, so that nobody is charged for it.

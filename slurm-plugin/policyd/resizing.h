@@ -15,6 +15,7 @@
 #include <string>
 
 #include "slurm-plugin/observe/cluster_view.h"
+#include "slurm-plugin/policy/sizes/further.h"
 #include "slurm-plugin/policy/sizes/in_place.h"
 #include "slurm-plugin/policy/sizes/resize_order.h"
 #include "slurm-plugin/policy/sizes/steady.h"
@@ -44,6 +45,10 @@ class Resizing {
                   bool in_place = false);
 
  private:
+  // Of jobs that have companions already; `decision` starts nobody and asks nobody to yield.
+  std::vector<policy::Growth> further(const observe::Records& records, const observe::ClusterView& view,
+                                      const std::vector<policy::MayGrow>& may, const policy::SizeOptions& options,
+                                      const policy::Decision& decision) const;
   // A job rests as long after it has grown or lost a companion as after a start.
   bool rests(const observe::ClusterView& view, int job, const policy::SizeOptions& options) const;
 

@@ -12,7 +12,7 @@
 
 #include "slurm-plugin/policy/decide.h"
 #include "slurm-plugin/policy/placement.h"
-#include "slurm-plugin/policy/sizes/sizes.h"
+#include "slurm-plugin/policy/sizes/steady.h"
 
 namespace dl::policy::testing {
 
@@ -82,6 +82,17 @@ inline JobSpeeds speeds_of(const ClusterState& state, int job, const std::functi
   for (int type = 0; type < state.type_count(); ++type)
     for (int n = it.min_learners; n <= it.max_learners; ++n) known.speeds.push_back({type, n, 1, 0, speed(n)});
   return known;
+}
+// The same, where learners may be on as many nodes as there are of them.
+inline JobSpeeds anywhere(const ClusterState& state, int job, const std::function<double(int)>& speed) {
+  JobSpeeds known = speeds_of(state, job, speed);
+  for (SizeSpeed& one : known.speeds) one.nodes = one.learners;
+  return known;
+}
+inline SizeOptions each_300s() {
+  SizeOptions options;
+  options.each_s = kResizeEachS;
+  return options;
 }
 inline double linear(int n) {
   return n;

@@ -42,8 +42,8 @@ Records one_that_may_grow() {
   return records;
 }
 
-JobRecord& add_companion(Records* records, const policy::JobLabel& its, const std::string& node) {
-  JobRecord& job = node.empty() ? add_pending(records, 2, its) : add_running(records, 2, its, node, {1});
+JobRecord& add_companion(Records* records, const policy::JobLabel& its, const std::string& node, int64_t id = 2) {
+  JobRecord& job = node.empty() ? add_pending(records, id, its) : add_running(records, id, its, node, {1});
   job.comment = companion_hint("1");
   job.licenses.clear();
   job.requeueable = false;
@@ -125,6 +125,66 @@ TEST(PolicydGrowing, AJobWithACompanionKeepsItsSizeAndRestsWhenThatHasGone) {
   EXPECT_NE(of_kind(round(&resizing, records), ActionKind::kGrow), nullptr);
 }
 
+// Such a job has measured how fast it is with its companion.
+Records one_that_has_grown() {
+  Records records = one_that_may_grow();
+  records.jobs[0].comment =
+      "dl:PROCESSING attempt=2 scale=" + format_scale_hint({5, -1, {{1, 1, 0.5}, {2, 2, 0.5}}}, 2) + " dir=/x/dl-1";
+  add_companion(&records, borrows(), "n2");
+  return records;
+}
+
+TEST(PolicydGrowing, AJobWithACompanionIsOfferedNodesForAnotherOnceItHasRested) {
+  Records records = one_that_has_grown();
+  Resizing resizing;
+  EXPECT_TRUE(round(&resizing, records).empty()) << "it has just grown";
+  records.now_s += kEveryS;
+  EXPECT_TRUE(round(&resizing, records, false).empty()) << "dl.toml does not say in-place any more";
+  const std::vector<Action> actions = round(&resizing, records);
+  const Action* grow = of_kind(actions, ActionKind::kGrow);
+  ASSERT_TRUE(grow != nullptr);
+  EXPECT_EQ(grow->job, 1);
+  EXPECT_EQ(grow->why, "may grow from 2 to 3 learners: n3 is free");
+  records.jobs[0].admin_comment = *grow->update.admin_comment;
+  EXPECT_EQ(policy::parse_label(records.jobs[0].admin_comment)->grow, (policy::Offer{1, records.now_s}));
+  records.now_s += 1;
+  EXPECT_TRUE(round(&resizing, records).empty()) << "it is asked once";
+  // Now it has three learners, as many as it may.
+  add_companion(&records, borrows(), "n3", 5);
+  records.now_s += 2 * kEveryS;
+  round(&resizing, records);
+  records.now_s += 2 * kEveryS;
+  EXPECT_TRUE(round(&resizing, records).empty());
+}
+
+TEST(PolicydGrowing, WhileACompanionWaitsOrLeavesNoOtherIsOffered) {
+  for (const bool waits : {true, false}) {
+    Records records = one_that_has_grown();
+    if (waits) add_companion(&records, borrows(), "", 5);
+    if (!waits) records.jobs[1].phase = observe::JobPhase::kCompleting;
+    Resizing resizing;
+    round(&resizing, records);
+    records.now_s += 2 * kEveryS;
+    EXPECT_EQ(of_kind(round(&resizing, records), ActionKind::kGrow), nullptr) << waits;
+  }
+}
+
+TEST(PolicydGrowing, OfSeveralCompanionsOnlyThoseThatAClaimNeedsAreTakenBack) {
+  Records records = one_that_has_grown();
+  add_companion(&records, borrows(), "n3", 5);
+  add_running(&records, 3, label("nlp", 1, Charge::kOwn), "n4", {1});
+  add_pending(&records, 4, label("nlp", 1, Charge::kOwn));
+  EXPECT_EQ(seen_in(records).jobs[0].companions, (std::vector<size_t>{1, 2}));
+  Resizing resizing;
+  int yields = 0;
+  for (const Action& action : round(&resizing, records)) {
+    if (action.kind != ActionKind::kYield) continue;
+    ++yields;
+    EXPECT_TRUE(action.job == 2 || action.job == 5) << action.job;
+  }
+  EXPECT_EQ(yields, 1);
+}
+
 TEST(PolicydGrowing, ACompanionIsNotProtectedAndIsTheFirstToGo) {
   Records records = one_that_may_grow();
   JobRecord& companion = add_companion(&records, borrows(), "n2");
@@ -134,7 +194,7 @@ TEST(PolicydGrowing, ACompanionIsNotProtectedAndIsTheFirstToGo) {
   other.licenses.clear();
   add_pending(&records, 4, label("nlp", 1, Charge::kOwn));
   const ClusterView view = seen_in(records);
-  EXPECT_TRUE(view.jobs[0].grows);
+  EXPECT_EQ(view.jobs[0].companions, std::vector<size_t>{1});
   EXPECT_TRUE(view.state.jobs[1].companion);
   EXPECT_EQ(view.state.jobs[1].min_run_s, 0);
   Resizing resizing;
@@ -149,7 +209,7 @@ TEST(PolicydGrowing, AForgedCommentProtectsNothing) {
   Records records = one_that_may_grow();
   JobRecord& companion = add_companion(&records, borrows(), "n2");
   companion.user = "bob";
-  EXPECT_FALSE(seen_in(records).jobs[0].grows) << "it is another user's";
+  EXPECT_TRUE(seen_in(records).jobs[0].companions.empty()) << "it is another user's";
   companion.user = "ada";
   policy::JobLabel its = borrows();
   its.tier = Tier::kAuto;

@@ -62,6 +62,23 @@ TEST(SimInPlace, TheOwnerGetsItsNodesBackAndTheJobLosesNoWork) {
   EXPECT_GT(queue.lost_gpu_h, in_place.lost_gpu_h);
 }
 
+// Two of b's nodes come free at 2000, the third at 4000: the job grows twice. b claims one node at 6000, and gets one
+// companion.
+TEST(SimInPlace, AJobGrowsAgainAndGivesBackOnlyWhatIsClaimed) {
+  Scenario scenario = four_nodes();
+  scenario.join_s = 0;
+  const Outcome outcome = replayed(trace_of("1,0,a,1,2:8,9000,600,30,auto\n"
+                                            "2,0,b,1,4,2000,600,30,auto\n"
+                                            "3,0,b,1,2,4000,600,30,auto\n"
+                                            "4,6000,b,1,2,50000,600,30,auto\n"),
+                                   "lend-in-place", scenario);
+  EXPECT_EQ(outcome.grown, 2);
+  EXPECT_EQ(outcome.given_back, 1);
+  EXPECT_EQ(outcome.shrinks + outcome.stops + outcome.resizes, 0);
+  // 2 learners for 2000 s, 6 from 2030 to 4000, 8 from 4030 to 6010, 6 from 6040.
+  EXPECT_EQ(outcome.jcts[0], 6040 + (72000 - 2 * 2000 - 6 * 1970 - 8 * 1980 + 5) / 6);
+}
+
 TEST(SimInPlace, ACompanionThatIsTakenBackBeforeItCouldBeUsedCostsItsJobNothing) {
   Scenario scenario = four_nodes();
   scenario.join_s = 600;
@@ -129,7 +146,7 @@ TEST(SimInPlace, SixtyWorldsStayWithinLimitsAndAllJobsEnd) {
       ASSERT_TRUE(sound) << seed << ": " << sound.error().text;
       for (const policy::Growth& growth : turn.growths) {
         const policy::Job& job = before.jobs[growth.job];
-        ASSERT_LE(job.learners() + growth.learners, job.max_learners) << seed;
+        ASSERT_LE(growth.before + growth.learners, job.max_learners) << seed;
         ASSERT_GE(before.now_s - job.start_s, policy::kResizeEachS) << seed;
       }
     };

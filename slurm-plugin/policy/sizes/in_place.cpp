@@ -108,7 +108,7 @@ class InPlace {
     const Job& job = state_.jobs[resize.job];
     const int each = learners_on_each(job);
     const int more = std::min(learners_of(resize.parts), job.max_learners) - job.learners();
-    Growth growth{resize.job, 0, 0, {}};
+    Growth growth{resize.job, 0, 0, {}, job.learners()};
     std::vector<int> nodes;
     for (const Part& part : resize.parts) nodes.push_back(part.node);
     nodes.insert(nodes.end(), free_.nodes_of(resize.type).begin(), free_.nodes_of(resize.type).end());
@@ -191,13 +191,14 @@ std::vector<Growth> grow_in_place(const ClusterState& state, const std::vector<M
   return growths;
 }
 
-void GrowthMemory::look(int64_t job, int64_t offered_s, bool companion, int64_t now_s) {
-  if (offered_s == 0 && !companion && jobs_.count(job) == 0) return;
+void GrowthMemory::look(int64_t job, int64_t offered_s, int companions, int64_t now_s) {
+  if (offered_s == 0 && companions == 0 && jobs_.count(job) == 0) return;
   Known& known = jobs_[job];
   known.looked = true;
   known.offered_s = std::max(known.offered_s, offered_s);
-  known.changed_s = std::max(known.changed_s, companion ? now_s : offered_s);
-  if (companion) known.answered_s = known.offered_s;
+  known.changed_s = std::max(known.changed_s, companions == known.companions ? offered_s : now_s);
+  if (companions > known.companions) known.answered_s = known.offered_s;
+  known.companions = companions;
 }
 
 int64_t GrowthMemory::rests_until_s(int64_t job, int64_t rest_s) const {

@@ -25,6 +25,7 @@ struct Growth {
   int nodes = 0;
   int learners = 0;       // on them, in all
   std::vector<int> free;  // nodes that are free for it; Slurm chooses, and may choose others
+  int before = 0;         // learners that it has, those on companions among them
 };
 
 // Takes from sizes->resizes what can grow in place, and returns that. may: by job of the state. The rules, beyond those
@@ -39,17 +40,18 @@ std::vector<Growth> grow_in_place(const ClusterState& state, const std::vector<M
 // The companion for it, as job_submit_dl describes it before it starts: a learner of so many GPUs for each node.
 Job companion_for(const ClusterState& state, const Growth& growth, int64_t id);
 
-// Remembers for each job when it last had a companion, and whether what it was offered last came of anything. A job
-// rests after a companion has left as it does after a resize, so that it does not take the nodes again at once. It does
-// little harm if this is lost: the time of the last offer is in the job's label.
+// Remembers for each job when the number of its companions last changed, and whether what it was offered last came of
+// anything. A job rests after that as it does after a resize, so that it does not take nodes again at once that were
+// taken back. It does little harm if this is lost: the time of the last offer is in the job's label.
 class GrowthMemory {
  public:
   // Within this time after it was offered nodes, dlrun has submitted a companion.
   static constexpr int64_t kAnswerS = 60;
   static constexpr int64_t kRefusedS = 3600;
 
-  // To be called in each round for each running job. offered_s: when it was last offered nodes; 0: never.
-  void look(int64_t job, int64_t offered_s, bool companion, int64_t now_s);
+  // To be called in each round for each running job. offered_s: when it was last offered nodes; 0: never. companions:
+  // how many it has, also of those that wait or are ending.
+  void look(int64_t job, int64_t offered_s, int companions, int64_t now_s);
   // Until when it keeps its size, if it does so for rest_s after each change.
   int64_t rests_until_s(int64_t job, int64_t rest_s) const;
   // What it was offered came of nothing. It is not offered nodes again for kRefusedS.
@@ -59,9 +61,10 @@ class GrowthMemory {
 
  private:
   struct Known {
-    int64_t changed_s = 0;  // when it was offered nodes, or was last seen with a companion
+    int64_t changed_s = 0;  // when it was offered nodes, or got or lost a companion
     int64_t offered_s = 0;
-    int64_t answered_s = 0;  // the offer after which a companion was seen
+    int64_t answered_s = 0;  // the offer after which it got a companion
+    int companions = 0;
     bool looked = true;
   };
   std::map<int64_t, Known> jobs_;

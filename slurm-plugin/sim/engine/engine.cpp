@@ -250,9 +250,13 @@ class Replay {
     jobs_.state.first_running = policy_.gang ? static_cast<size_t>(jobs_.waiting()) : 0;
     if (hooks_.watch) before = state();
     const auto begin = Clock::now();
-    if (policy_.resizes) jobs_.find_speeds(&speeds_);
+    if (policy_.resizes) {
+      jobs_.find_speeds(&speeds_);
+      jobs_.find_grown(&grown_, &grown_speeds_);
+    }
     const Turn turn = policy_.take_turn(
-        View{jobs_.state, jobs_.limit_s, hooks_.watch ? policy::Tell::kAll : policy::Tell::kWhatFollows, speeds_},
+        View{jobs_.state, jobs_.limit_s, hooks_.watch ? policy::Tell::kAll : policy::Tell::kWhatFollows, speeds_,
+             grown_, grown_speeds_},
         &dice_);
     const double took_ms = seconds_since(begin) * 1e3;
     Outcome& counts = recorder_.counts;
@@ -440,8 +444,9 @@ class Replay {
   int64_t of_jobs_ = 0;  // events in the queue that concern jobs, not nodes
   bool due_ = false;     // a decision is necessary
   int64_t decides_at_s_ = -1;
-  int64_t looks_s_ = -1;                   // the planned time of a decision after resizes
-  std::vector<policy::JobSpeeds> speeds_;  // View::speeds
+  int64_t looks_s_ = -1;                                  // the planned time of a decision after resizes
+  std::vector<policy::JobSpeeds> speeds_, grown_speeds_;  // those of View
+  std::vector<policy::Grown> grown_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Growth in place: whole nodes that a job has beside its own.
 #include <algorithm>
 
+#include "common/contract/companion_hint.h"
 #include "slurm-plugin/sim/engine/live_jobs.h"
 
 namespace dl::sim {
@@ -51,6 +52,21 @@ int64_t LiveJobs::leave(int companion, bool saves) {
   if (its.used) settle(job, saves ? trained_s(job) : saved_s(job));
   drop_companion(companion);
   return its.used ? go_on(live_[its.parent]) : -1;
+}
+
+void LiveJobs::find_grown(std::vector<policy::Grown>* grown, std::vector<policy::JobSpeeds>* speeds) const {
+  grown->clear();
+  speeds->clear();
+  for (size_t i = 0; i < state.jobs.size(); ++i) {
+    const Progress& progress = progress_[trace_of_[i]];
+    if (progress.companions.empty() || progress.companions.size() >= kMostCompanions) continue;
+    policy::Grown one{static_cast<int>(i), {}};
+    for (const int companion : progress.companions)
+      if (companions_[companion - trace_.jobs.size()].used) one.companions.push_back(live_[companion]);
+    if (one.companions.size() != progress.companions.size()) continue;
+    set_speeds(one.job, &speeds->emplace_back());
+    grown->push_back(std::move(one));
+  }
 }
 
 void LiveJobs::drop_companion(int companion) {

@@ -293,7 +293,6 @@ int64_t LiveJobs::resize(int job, std::vector<Part> parts, int64_t requeue_s) {
 }
 
 void LiveJobs::find_speeds(std::vector<policy::JobSpeeds>* speeds) const {
-  const int most = policy::elastic::kMostPointsOfJob / std::max(1, state.type_count());
   size_t used = 0;
   int waiting = 0;
   for (size_t i = 0; i < state.jobs.size(); ++i) {
@@ -303,18 +302,23 @@ void LiveJobs::find_speeds(std::vector<policy::JobSpeeds>* speeds) const {
     // Every job hears what it is asked, and none refuses.
     if (!policy::may_choose_size(job, true, told_of(job), false)) continue;
     if (used == speeds->size()) speeds->emplace_back();
-    policy::JobSpeeds& known = (*speeds)[used++];
-    const int in_trace = trace_of_[i];
-    known.job = static_cast<int>(i);
-    known.speeds.clear();
-    for (int type = 0; type < state.type_count(); ++type)
-      for (int n = job.min_learners; n <= std::min(job.max_learners, job.min_learners + most - 1); ++n)
-        known.speeds.push_back({type, n, 1, 0, static_cast<double>(rate(trace_.jobs[in_trace], n))});
-    const int64_t first = recorder_.jobs[in_trace].first_start_s;
-    known.age_s = first < 0 ? 0 : static_cast<double>(state.now_s - first);
-    known.restarts = progress_[in_trace].resizes;
+    set_speeds(static_cast<int>(i), &(*speeds)[used++]);
   }
   speeds->resize(used);
+}
+
+void LiveJobs::set_speeds(int job, policy::JobSpeeds* known) const {
+  const Job& it = state.jobs[job];
+  const int most = policy::elastic::kMostPointsOfJob / std::max(1, state.type_count());
+  const int in_trace = trace_of_[job];
+  known->job = job;
+  known->speeds.clear();
+  for (int type = 0; type < state.type_count(); ++type)
+    for (int n = it.min_learners; n <= std::min(it.max_learners, it.min_learners + most - 1); ++n)
+      known->speeds.push_back({type, n, 1, 0, static_cast<double>(rate(trace_.jobs[in_trace], n))});
+  const int64_t first = recorder_.jobs[in_trace].first_start_s;
+  known->age_s = first < 0 ? 0 : static_cast<double>(state.now_s - first);
+  known->restarts = progress_[in_trace].resizes;
 }
 
 void LiveJobs::set_usable(int node, bool usable) {

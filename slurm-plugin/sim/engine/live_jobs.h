@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "slurm-plugin/policy/cluster_state.h"
-#include "slurm-plugin/policy/sizes/in_place.h"
+#include "slurm-plugin/policy/sizes/further.h"
 #include "slurm-plugin/policy/sizes/sizes.h"
 #include "slurm-plugin/sim/engine/recorder.h"
 #include "slurm-plugin/sim/trace/trace.h"
@@ -54,7 +54,7 @@ class LiveJobs {
   // them. Returns the time at which it will end.
   int64_t resize(int job, std::vector<policy::Part> parts, int64_t requeue_s);
   // How fast the elastic jobs are that run or wait, at each of their sizes (the smallest ones, where there are more
-  // than policy::check() allows); the first kMostWaiting of those that wait.
+  // than policy::check() allows); the first kMostWaiting of those that wait, and none that have companions.
   void find_speeds(std::vector<policy::JobSpeeds>* speeds) const;
   static constexpr int kMostWaiting = 100;
   void end(int job);  // and its companions
@@ -72,6 +72,8 @@ class LiveJobs {
   // A companion ends, and its job goes on without it: after it has saved, or from its last checkpoint. Returns the time
   // at which the job will end; -1: it did not use the companion yet, so that nothing changes for it.
   int64_t leave(int companion, bool saves);
+  // The elastic jobs that use all of their companions and may have more of them; their speeds as find_speeds().
+  void find_grown(std::vector<policy::Grown>* grown, std::vector<policy::JobSpeeds>* speeds) const;
 
  private:
   struct Progress {
@@ -94,6 +96,7 @@ class LiveJobs {
   void settle(int job, int64_t kept_s);
   // The same attempt goes on after a restart, with the learners that it has now.
   int64_t go_on(int job, int64_t requeue_s = 0);
+  void set_speeds(int job, policy::JobSpeeds* known) const;
   void drop_companion(int companion);
   void remove(int job);  // from the state
   // GPUs that the job trains on, those of its companions among them.

@@ -8,7 +8,7 @@
 
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/placement.h"
-#include "slurm-plugin/policy/sizes/in_place.h"
+#include "slurm-plugin/policy/sizes/further.h"
 #include "slurm-plugin/policy/sizes/resize_order.h"
 #include "slurm-plugin/policy/sizes/steady.h"
 #include "slurm-plugin/policy/wanted.h"
@@ -103,6 +103,22 @@ std::optional<policy::Yield> told_of(const policy::Job& job) {
 
 namespace {
 
+// Of jobs that have companions; as dlpolicyd, once nothing else is to be done.
+std::vector<policy::Growth> further(const View& view, const policy::SteadySizes& sizes,
+                                    const policy::SizeOptions& options, const std::vector<policy::MayGrow>& may) {
+  const policy::Decision& decision = sizes.decision;
+  if (view.grown.empty() || !decision.starts.empty() || !decision.reclaims.empty() || !sizes.resizes.empty()) return {};
+  policy::Joined joined = policy::with_companions(view.state, view.grown);
+  std::vector<policy::JobSpeeds> speeds;
+  for (const policy::Grown& grown : joined.grown)
+    for (const policy::JobSpeeds& known : view.grown_speeds)
+      if (known.job == grown.job) {
+        speeds.push_back(known);
+        speeds.back().job = joined.index[grown.job];
+      }
+  return policy::grow_further(view.state, decision, may, speeds, options, &joined);
+}
+
 Turn with_sizes(const View& view, bool in_place) {
   policy::SizeOptions options;
   options.each_s = policy::kResizeEachS;
@@ -111,6 +127,7 @@ Turn with_sizes(const View& view, bool in_place) {
   // Each job hears what it is offered.
   const std::vector<policy::MayGrow> may(view.state.jobs.size(), policy::MayGrow::kYes);
   if (in_place) growths = policy::grow_in_place(view.state, may, &sizes);
+  if (in_place && growths.empty()) growths = further(view, sizes, options, may);
   std::vector<policy::Resize>& all = sizes.resizes;
   std::set<int> claimed;
   for (const policy::Reclaim& reclaim : sizes.decision.reclaims)

@@ -10,7 +10,7 @@
 
 #include "slurm-plugin/policy/decide.h"
 #include "slurm-plugin/policy/job_label.h"
-#include "slurm-plugin/policy/sizes/in_place.h"
+#include "slurm-plugin/policy/sizes/further.h"
 #include "slurm-plugin/policy/sizes/sizes.h"
 #include "slurm-plugin/sim/world/dice.h"
 
@@ -23,8 +23,11 @@ struct View {
   // By job of the state: its user's time limit in seconds, for a run with all learners.
   const std::vector<int64_t>& limit_s;
   policy::Tell tell;  // which waiting jobs the decision has to list
-  // How fast elastic jobs are at their sizes; only for a policy that resizes.
+  // How fast elastic jobs are at their sizes; only for a policy that resizes. Those of jobs
+  // that have companions are apart, in the order of `grown`.
   const std::vector<policy::JobSpeeds>& speeds;
+  const std::vector<policy::Grown>& grown;
+  const std::vector<policy::JobSpeeds>& grown_speeds;
 
   int64_t limit_of(int job, int learners) const;  // the limit for a run with this number of learners
 };

@@ -8,7 +8,6 @@
 
 #include "common/base/count.h"
 #include "common/base/hostlist.h"
-#include "common/contract/companion_hint.h"
 #include "slurm-plugin/observe/sizes_now.h"
 
 namespace dl::policyd {
@@ -17,14 +16,14 @@ using policy::Job;
 
 namespace {
 
-// The jobs all of whose companions run and stay, and that may have more of them.
+// The jobs all of whose companions run and stay.
 std::vector<policy::Grown> grown_of(const observe::ClusterView& view) {
   std::map<size_t, int> by_record;
   std::vector<policy::Grown> all;
   for (size_t i = 0; i < view.jobs.size(); ++i) by_record[view.jobs[i].record] = static_cast<int>(i);
   for (size_t i = 0; i < view.jobs.size(); ++i) {
     const std::vector<size_t>& records = view.jobs[i].companions;
-    if (records.empty() || records.size() >= kMostCompanions) continue;
+    if (records.empty()) continue;
     policy::Grown grown{static_cast<int>(i), {}};
     for (const size_t record : records) {
       const auto its = by_record.find(record);

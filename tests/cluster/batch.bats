@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # --dl-batch on a real Slurm with real PyTorch: an elastic job comes back at other sizes, each with its batch, and sees every
 # sample of every data epoch once.
+# shellcheck disable=SC2030,SC2031  # each test is a subshell
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 

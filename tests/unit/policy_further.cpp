@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/contract/companion_hint.h"
 #include "tests/unit/policy_support.h"
 
 namespace dl::policy::testing {
@@ -63,6 +64,8 @@ TEST(PolicyFurther, WhatContradictsItselfIsNotJoined) {
   EXPECT_EQ(joined(state), 0U) << "a learner takes two GPUs, the companion has one";
   EXPECT_TRUE(further(state, {{0, {1}}}).empty());
   EXPECT_EQ(with_companions(with_companion(8), {{0, {1}}, {0, {1}}}).grown.size(), 1U) << "of two at once";
+  EXPECT_EQ(with_companions(with_companion(100), {{0, std::vector<int>(kMostCompanions, 1)}}).grown.size(), 0U)
+      << "it has as many as it may";
 }
 
 TEST(PolicyFurther, ItIsOfferedWholeNodesForAnotherCompanionUpToItsMaximum) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "launcher/supervise/attempt.h"
 
@@ -36,12 +37,27 @@ class NodePoolTest : public testing::Test {
       asked_ = gone;
       for (const std::string& name : gone) there_.erase(std::remove(there_.begin(), there_.end(), name), there_.end());
       if (there_.size() < 2) return Error{Errc::kConflict, "too few"};
-      plan::LaunchPlan plan = plan_on(there_);
+      plan::LaunchPlan plan = planned();
       plan.overcommit = overcommits_;
       return plan;
     };
   }
+  NodePool::With with() {
+    return [this](const std::vector<plan::Node>& nodes, const plan::LaunchPlan& /*now*/) -> Result<plan::LaunchPlan> {
+      for (const plan::Node& node : nodes) {
+        there_.push_back(node.name);
+        companion_of_[node.name] = node.companion;
+      }
+      return planned();
+    };
+  }
+  plan::LaunchPlan planned() {
+    plan::LaunchPlan plan = plan_on(there_);
+    for (plan::PlannedNode& node : plan.nodes) node.companion = companion_of_[node.name];
+    return plan;
+  }
   Names there_ = {"n1", "n2", "n3", "n4"}, asked_;
+  std::map<std::string, std::string> companion_of_;  // by node
   bool overcommits_ = false;
 };
 
@@ -78,20 +94,11 @@ TEST_F(NodePoolTest, ARestThatIsTooSmallOrMoreCrowdedDoesNotDo) {
 }
 
 TEST_F(NodePoolTest, NodesOfACompanionAreUsedFromTheNextAttemptOnAndLostTogether) {
-  const NodePool::With with = [this](const std::vector<plan::Node>& nodes,
-                                     const plan::LaunchPlan& /*now*/) -> Result<plan::LaunchPlan> {
-    for (const plan::Node& node : nodes) there_.push_back(node.name);
-    plan::LaunchPlan plan = plan_on(there_);
-    for (plan::PlannedNode& node : plan.nodes)
-      for (const plan::Node& added : nodes)
-        if (node.name == added.name) node.companion = added.companion;
-    return plan;
-  };
   std::vector<plan::Node> added(2);
   added[0].name = "n5";
   added[1].name = "n6";
   added[0].companion = added[1].companion = "13";
-  NodePool pool(plan_on(there_), without(), with);
+  NodePool pool(plan_on(there_), without(), with());
   ASSERT_TRUE(pool.plan_larger(added));
   EXPECT_FALSE(pool.uses("13")) << "the present attempt goes on";
   pool.drop_larger();
@@ -114,6 +121,36 @@ TEST_F(NodePoolTest, NodesOfACompanionAreUsedFromTheNextAttemptOnAndLostTogether
   EXPECT_EQ(left.lost, Names{"n1"}) << "Slurm is asked to take it out of the job";
   EXPECT_EQ(left.companions, Names{"13"});
   EXPECT_EQ(pool.names(), (Names{"n2", "n3", "n4"}));
+}
+
+TEST_F(NodePoolTest, OfSeveralCompanionsOneIsLostAndOneThatWasNewThenIsUsedLater) {
+  std::vector<plan::Node> first(1), second(1);
+  first[0].name = "n5";
+  first[0].companion = "13";
+  second[0].name = "n6";
+  second[0].companion = "14";
+  NodePool pool(plan_on(there_), without(), with());
+  ASSERT_TRUE(pool.plan_larger(first));
+  pool.take_larger();
+  ASSERT_TRUE(pool.plan_larger(second));
+  EXPECT_EQ(pool.larger()->nodes.size(), 6U) << "all that it uses, and the new one";
+  pool.lose_companion("13");
+  pool.drop_larger();
+  EXPECT_EQ(asked_, Names{"n6"});
+  ASSERT_TRUE(pool.rest_suffices());
+  EXPECT_EQ(pool.go_on_without().companions, Names{"13"});
+  EXPECT_EQ(pool.names(), (Names{"n1", "n2", "n3", "n4"}));
+  ASSERT_TRUE(pool.plan_larger(second));
+  pool.take_larger();
+  EXPECT_TRUE(pool.uses("14"));
+  EXPECT_FALSE(pool.uses("13"));
+  ASSERT_TRUE(pool.plan_larger(first)) << "a third one may have the nodes that the first had";
+  pool.take_larger();
+  pool.lose_companion("13");
+  EXPECT_FALSE(pool.any_lost_of("14"));
+  ASSERT_TRUE(pool.rest_suffices());
+  EXPECT_EQ(pool.go_on_without().out, Names{"n5"});
+  EXPECT_TRUE(pool.uses("14"));
 }
 
 TEST_F(NodePoolTest, AnotherAttemptHasLostNothingYet) {

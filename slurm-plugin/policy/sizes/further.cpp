@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/contract/companion_hint.h"
+
 namespace dl::policy {
 namespace {
 
@@ -18,7 +20,7 @@ std::vector<Part> parts_beside(const ClusterState& state, const Grown& grown) {
 
 bool can_be_one(const ClusterState& state, const Grown& grown) {
   const Job& job = state.jobs[grown.job];
-  if (!job.running || grown.companions.empty()) return false;
+  if (!job.running || grown.companions.empty() || grown.companions.size() >= kMostCompanions) return false;
   for (const int companion : grown.companions) {
     const Job& its = state.jobs[companion];
     if (!its.running || !its.companion || its.tenant != job.tenant || its.yields_to != kNobody) return false;

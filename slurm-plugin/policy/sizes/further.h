@@ -24,7 +24,8 @@ struct Joined {
 };
 
 // Leaves out those whose companions have no whole number of learners, or hold other GPUs than the job, and those that
-// have more learners than they may. Precondition: check(state) holds; then it holds for the result.
+// have more learners than they may, or as many companions (kMostCompanions). Precondition: check(state) holds; then it
+// holds for the result.
 Joined with_companions(const ClusterState& state, const std::vector<Grown>& grown);
 
 // Which of joined.grown are offered nodes now. speeds: of jobs of joined->state, those that may become larger.

@@ -2,7 +2,6 @@
 // Growth in place: whole nodes that a job has beside its own.
 #include <algorithm>
 
-#include "common/contract/companion_hint.h"
 #include "slurm-plugin/sim/engine/live_jobs.h"
 
 namespace dl::sim {
@@ -59,7 +58,7 @@ void LiveJobs::find_grown(std::vector<policy::Grown>* grown, std::vector<policy:
   speeds->clear();
   for (size_t i = 0; i < state.jobs.size(); ++i) {
     const Progress& progress = progress_[trace_of_[i]];
-    if (progress.companions.empty() || progress.companions.size() >= kMostCompanions) continue;
+    if (progress.companions.empty()) continue;
     policy::Grown one{static_cast<int>(i), {}};
     for (const int companion : progress.companions)
       if (companions_[companion - trace_.jobs.size()].used) one.companions.push_back(live_[companion]);

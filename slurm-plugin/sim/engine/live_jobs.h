@@ -72,7 +72,7 @@ class LiveJobs {
   // A companion ends, and its job goes on without it: after it has saved, or from its last checkpoint. Returns the time
   // at which the job will end; -1: it did not use the companion yet, so that nothing changes for it.
   int64_t leave(int companion, bool saves);
-  // The elastic jobs that use all of their companions and may have more of them; their speeds as find_speeds().
+  // The elastic jobs that use all of their companions; their speeds as find_speeds().
   void find_grown(std::vector<policy::Grown>* grown, std::vector<policy::JobSpeeds>* speeds) const;
 
  private:

@@ -67,8 +67,15 @@ measured() {
   done
 }
 
-@test "the observe bench finds logs by time, and has a learner write" {
+@test "the observe bench finds logs by time, has a learner write, and reads what collectors do" {
   # 1: a target is missed, as on a busy machine.
   output=$(DL_BUILD_DIR=$top_builddir "$top_srcdir/tests/bench/observe/run" --quick --json) || [ $? -eq 1 ]
-  jq -e '[.[].name] == ["observe.use.8", "observe.use.64", "observe.report.time", "observe.report.size", "observe.since.middle", "observe.since.end", "observe.tee"]' <<<"$output"
+  jq -e '[.[].name | select(test("events.*[.](data-server|loader)$") | not)] == ["observe.use.8", "observe.use.64", "observe.report.time", "observe.report.size",
+    "observe.events.scalars", "observe.events.kept", "observe.events.mixed", "observe.patterns", "observe.seen",
+    "observe.since.middle", "observe.since.end", "observe.tee"]' <<<"$output"
+}
+
+@test "collectors and dlruns that are killed leave logs and series that can be read, with nothing twice" {
+  DL_BUILD_DIR=$top_builddir "$top_srcdir/tests/bench/observe/run" --quick --only kills --json >kills.json
+  jq -e 'map(.ours) == [5, 5]' kills.json
 }

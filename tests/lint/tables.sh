@@ -158,12 +158,13 @@ check "tests/fuzz/run names every source that those need" "$([ -n "$objects" ] |
 
 # What PAINS.md names exists: names in quotes are those of tests.
 names=$(project_files | grep -E '^tests/(unit|cli|cluster)/' | xargs grep -hoE '^@test ".*" \{|^TEST(_F)?\(.*\)' | sed -E 's/^@test "(.*)" \{.*/\1/; s/^TEST(_F)?\([A-Za-z]+, ([A-Za-z_]+)\)/\2/')
-for table in tests/PAINS.md tests/cluster/hours.md; do
+for table in tests/PAINS.md tests/SEEING.md tests/cluster/hours.md; do
   findings=$(grep -E '^\|' $table | sed -E 's/.* \| ([^|]*) \|$/\1/' | grep -oE '"[^"]+"' | tr -d '"' |
     while read -r name; do grep -qxF -- "$name" <<<"$names" || echo "no test is called \"$name\""; done)
   check "the tests that $(basename $table) names exist" "$findings"
 done
 check "hours.md has all 16 points" "$(diff <(seq 1 16) <(sed -nE 's/^\| ([0-9]+) \|.*("|`).*/\1/p' tests/cluster/hours.md | sort -nu))"
+check "SEEING.md has all 22 inputs" "$([ "$(grep -cE '^\| [0-9]+ \|.*"' tests/SEEING.md)" -eq 22 ] || echo "some row is missing or names no test")"
 check "PAINS.md has all 26 complaints" "$([ "$(grep -cE '^\| [0-9]+ \|.*("|`)' tests/PAINS.md)" -eq 26 ] || echo "some row is missing or names no test")"
 
 # Each bug that NEWS.md calls fixed has its test.

@@ -10,7 +10,8 @@ source "$top_srcdir/tests/lib/readme.bash"
 # PATTERN|REASON: the commands that no test takes from the README, and why.
 exceptions='./run-tests|is what runs this test
 ./bootstrap && *|packaging/build-tree runs the same programs before every test
-systemctl enable *|needs systemd; tests/cluster/reclaim.bats starts dlpolicyd and has it lend and take back'
+systemctl enable *|needs systemd; tests/cluster/reclaim.bats starts dlpolicyd and has it lend and take back
+dlctl top|tests/cli/top.bats and tests/cluster/dlctl.bats run it on a terminal'
 
 # The built programs by their names, a configuration, and a program to train.
 setup() {
@@ -44,6 +45,16 @@ setup() {
     [ $found = yes ] || { echo "no test runs: $command"; return 1; }
   done
   for pattern in "${patterns[@]}"; do from_readme "$pattern" >/dev/null; done
+}
+
+@test "the curve and the page of a job come by the commands in README.md" {
+  # shellcheck disable=SC2016  # the script of the learner expands there
+  dlrun -f generic --job-dir "$PWD/digits" -- sh -c 'for i in 1 2 3; do echo "step $i: loss=0.$i"; done' >out.txt 2>&1
+  # shellcheck disable=SC2034  # from_readme puts it in the place of JOB
+  job=$PWD/digits
+  contains "$(bash -c "$(from_readme 'dlctl metrics JOB*')")" 'train: last 0.3 at 3'
+  bash -c "$(from_readme 'dlctl report JOB')"
+  grep -q '<figcaption>loss</figcaption>' dl-report-*.html
 }
 
 @test "the training loop in README.md saves on this machine, and the same line resumes it" {

@@ -19,6 +19,8 @@ void user_block(const uint8_t* data, size_t size);
 void data_file(const uint8_t* data, size_t size);
 void messages(const uint8_t* data, size_t size);
 void event_files(const uint8_t* data, size_t size);
+void emetrics(const uint8_t* data, size_t size);
+void log_index(const uint8_t* data, size_t size);
 void frames(const uint8_t* data, size_t size);
 void lease(const uint8_t* data, size_t size);
 void safetensors(const uint8_t* data, size_t size);

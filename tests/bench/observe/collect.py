@@ -83,10 +83,12 @@ def event_rows(program, python, folder, quick, runs, told):
             subprocess.run([program, "write", file, str(size)] + (["other"] if kind == "mixed" else []), check=True)
         sizes = [os.path.getsize(os.path.join(where, os.listdir(where)[0])) / 1e6 for where in (logs, small)]
         subjects = {"ours": lambda _n, logs=logs, size=sizes[0]: {"rate": size / seconds(program, "read", logs)}}
-        missing = {}
+        missing = {"loader": "left out by --quick"} if quick else {}
         peers = {"data server": lambda _n, logs=logs, size=sizes[0]: {"rate": size / served(server_of(python), logs)},
                  "loader": lambda _n, small=small, size=sizes[1]: {"rate": size / loaded(python, os.path.join(small, os.listdir(small)[0]))}}
         for name, measure in peers.items():
+            if name in missing:
+                continue
             try:
                 measure(0)
                 subjects[name] = measure

@@ -76,6 +76,6 @@ measured() {
 }
 
 @test "collectors and dlruns that are killed leave logs and series that can be read, with nothing twice" {
-  DL_BUILD_DIR=$top_builddir "$top_srcdir/tests/bench/observe/run" --quick --only kills --json >kills.json
-  jq -e 'map(.ours) == [5, 5]' kills.json
+  DL_BUILD_DIR=$top_builddir "$top_srcdir/tests/bench/observe/run" --quick --only kills --json >"$BATS_TEST_TMPDIR/kills.json"
+  jq -e 'map(.ours) == [5, 5]' "$BATS_TEST_TMPDIR/kills.json"
 }

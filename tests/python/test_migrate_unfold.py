@@ -35,6 +35,17 @@ class Eval(support.Case):
         self.assertEqual(body_of(of('CMD="python t.py --lr 1"\neval $CMD\n', NODE)), 'CMD="python t.py --lr 1"\neval dlrun --alone -- $CMD\n')
 
 
+class Functions(support.Case):
+    def test_a_function_that_srun_runs_on_each_node_is_a_training_only_if_it_trains(self):
+        prepare = "prepare() {\n    mkdir -p \"$TMPDIR/cache\"\n}\nexport -f prepare\n"
+        for call in ("srun --ntasks-per-node=1 bash -c prepare", "srun bash -lc prepare", 'srun bash -c "prepare"'):
+            result = of(f"{prepare}{call}\nsrun {TORCHRUN}\n", NODES)
+            self.assertRegex(result.script, r"\nsrun [^\n]*bash -l?c \"?prepare\"?\n")
+            self.assertEqual((result.learners, result.gpus), ("8", 1), result.script)
+        result = of("train() {\n    python3 t.py\n}\nexport -f train\nsrun bash -c train\n", NODES)
+        self.assertIn("\ndlrun -- bash -c train\n", result.script)
+
+
 class GoingOn(support.Case):
     def test_a_line_that_does_not_go_on_does(self):
         for behind in ("  # one for each GPU", " ", " \t"):

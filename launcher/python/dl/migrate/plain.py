@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the training of a script that starts one process without a launcher, and tells trainings from other commands."""
+import functools
 import os
 import re
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 from . import launch as launches, shell
 from .alone import Alone
@@ -44,6 +45,13 @@ def says_something_else(program: str) -> bool:
     return OTHER.search(parted(program)) is not None
 
 
+@functools.lru_cache(maxsize=4)
+def functions(text: str) -> Dict[str, str]:
+    """What the functions of a script do, by their names."""
+    heads = re.finditer(r"^[ \t]*(?:function[ \t]+(\w+)[ \t]*(?:\([ \t]*\))?|(\w+)[ \t]*\([ \t]*\))[ \t\n]*\{(.{0,4000}?)^[ \t]*\}", text, re.M | re.S)
+    return {head.group(1) or head.group(2): head.group(3) for head in heads}
+
+
 class Plain(Alone):
     says_no_training = False  # nothing has a launcher, and no program says by its name that it trains
 
@@ -56,14 +64,20 @@ class Plain(Alone):
             held = [self.text[one.value[0]:one.value[1]] for one in self.assigned if first and one.name == first.group(1)]
             if held and depth < DEPTH and self.trains(held[-1], depth + 1):
                 return True
+            body = functions(self.text).get(words[0]) if words and depth < DEPTH else None
+            if body is not None and self.trains(body, depth + 1):
+                return True
             quiet = bool(words) and (launches.is_utility(words[0]) or words[0] in ("cd", "source", ".", "export", "set", "unset", "["))
             if words and not quiet and re.search(r"python|\.py\b|\./|\$\{?\w*(CMD|COMMAND|SCRIPT|RUN)|bash |julia|Rscript", " ".join(words) + " ", re.I):
                 return True
         return False
 
     def is_snippet(self, launch: launches.Launch) -> bool:
-        """Whether the form shows that this is no training: srun python3 - <<EOF, srun python3 -c '...'."""
+        """Whether the form shows that this is no training: srun python3 - <<EOF, srun python3 -c '...', srun bash -c FUNCTION."""
         words = [shell.unquoted(self.text[word.start:word.end]) for word in launch.stack[-1].words[launch.stack[-1].at:]]
+        if launch.program in launches.SHELLS and len(words) == 3 and re.fullmatch(r"-\w*c", words[1]):
+            body = functions(self.text).get(words[2])
+            return body is not None and not self.trains(body)
         if launches.is_wrapper(launch.program):
             words = words[next((i for i, word in enumerate(words) if launches.PYTHON.fullmatch(word)), len(words)):]
         if not words or not launches.PYTHON.fullmatch(words[0]):

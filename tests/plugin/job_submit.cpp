@@ -60,7 +60,6 @@ class Job {
     }
     return "(none)";
   }
-
   job_desc_msg_t desc{};
   char* message = nullptr;
 

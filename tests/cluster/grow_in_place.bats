@@ -83,3 +83,30 @@ none_left() { [ -z "$(companions_of "$1")" ]; }
   on_login scancel "$elastic" "$claim" "$own"
   wait_for 30 "the queue is empty" queue_is_empty
 }
+
+@test "a job that has grown grows again onto the next free node, and a claim takes back one of its two companions" {
+  first=$(one_learner vision deaf.sh)
+  wait_state "$first" RUNNING 20
+  second=$(one_learner vision deaf.sh)
+  wait_state "$second" RUNNING 20
+  elastic=$(learners=1:3 training --account=nlp --cpus-per-task=3 train.sh 100000 50)
+  wait_state "$elastic" RUNNING 30
+  in_training "$elastic"
+  on_login scancel "$first"
+  wait_file daemon.log "job $elastic: grow: may grow from 1 to 2 learners" 90
+  wait_for 60 "job $elastic trains with 2 learners" trains_with "$elastic" 2
+  on_login scancel "$second"
+  wait_file daemon.log "job $elastic: grow: may grow from 2 to 3 learners" 120
+  wait_for 60 "job $elastic trains with 3 learners" trains_with "$elastic" 3
+  wait_for 20 "dlctl why tells of both companions" why_says "$elastic" "it grew from 1 to 3 learners"
+
+  claim=$(one_learner vision train.sh 100000 50)
+  wait_state "$claim" RUNNING 60
+  wait_for 60 "job $elastic trains with 2 learners again" trains_with "$elastic" 2
+  has_one_companion() { [ "$(companions_of "$elastic" | wc -l)" = 1 ]; }
+  wait_for 20 "one companion is left" has_one_companion
+  [ "$(restarts_of "$elastic")" = 0 ]
+  [ "$(grep -c ": yield:" daemon.log)" = 1 ]
+  on_login scancel "$elastic" "$claim"
+  wait_for 30 "the queue is empty" queue_is_empty
+}

@@ -104,7 +104,7 @@ TEST_F(ReportPageTest, AJobThatWasPausedAndResumedHasAllSections) {
                            "not measured",
                            "What each learner used",
                            "42 %",
-                           "3 MiB",
+                           "3.00 MiB",
                            "#SBATCH --dl-framework=pytorch:2.1",
                            "#SBATCH --dl-learners=1:4",
                            "#SBATCH --dl-gpus=h200:2",

@@ -46,6 +46,8 @@ extern slurm_conf_t slurm_conf __attribute__((weak));
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
+// Not of Slurm: the version of slurm-dl, which `dlctl doctor` reads from the file.
+extern const char dl_release[];
 
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
 using DlPluginFini = void;

@@ -13,6 +13,7 @@
 
 #include "common/base/guard.h"
 #include "common/base/parse.h"
+#include "config.h"
 #include "slurm-plugin/job_submit/gpu_share.h"
 #include "slurm-plugin/job_submit/job_description.h"
 #include "slurm-plugin/job_submit/modify_guard.h"
@@ -237,6 +238,7 @@ extern "C" {
 const char plugin_name[] = "slurm-dl: shapes jobs from --dl-* flags";
 const char plugin_type[] = "job_submit/dl";
 const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+const char dl_release[] = PACKAGE_VERSION;
 
 int init() noexcept;
 DlPluginFini fini() noexcept;

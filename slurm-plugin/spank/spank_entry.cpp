@@ -14,6 +14,7 @@
 
 #include "common/base/guard.h"
 #include "common/base/parse.h"
+#include "config.h"
 #include "slurm-plugin/options.h"
 #include "slurm-plugin/slurm_abi.h"
 #include "slurm-plugin/spank/node_side.h"
@@ -25,6 +26,7 @@ extern const unsigned int spank_plugin_version;
 const char plugin_name[] = "dl";
 const char plugin_type[] = "spank";
 const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+const char dl_release[] = PACKAGE_VERSION;
 const unsigned int spank_plugin_version = 1;
 #ifdef DL_SPANK_HAS_FAILURE_MODE
 int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;

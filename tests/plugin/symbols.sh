@@ -22,7 +22,7 @@ examine() {
 if grep -q 'DL_LDFLAGS = .*-fsanitize' "$top_builddir/Makefile" 2>/dev/null; then
   skip "the plugins' symbols" "built with a sanitizer, whose runtime they need"
 else
-  examine spank_dl 'plugin_name|plugin_type|plugin_version|spank_plugin_version|slurm_spank_init|slurm_spank_init_post_opt|slurm_spank_task_init|slurm_spank_exit|slurm_spank_job_prolog|slurm_spank_job_epilog|slurm_spank_task_init_privileged' slurm_spank_init_failure_mode
-  examine job_submit_dl 'plugin_name|plugin_type|plugin_version|init|fini|job_submit|job_modify' none
+  examine spank_dl 'plugin_name|plugin_type|plugin_version|dl_release|spank_plugin_version|slurm_spank_init|slurm_spank_init_post_opt|slurm_spank_task_init|slurm_spank_exit|slurm_spank_job_prolog|slurm_spank_job_epilog|slurm_spank_task_init_privileged' slurm_spank_init_failure_mode
+  examine job_submit_dl 'plugin_name|plugin_type|plugin_version|dl_release|init|fini|job_submit|job_modify' none
 fi
 finish

@@ -30,6 +30,7 @@ const Subcommand kSubcommands[] = {
     {"clean", "job directories of jobs that have ended: their sizes, and their removal", add_clean},
     {"migrate", "a batch script of another launcher, or FfDL's manifest.yml, with --dl-* flags and dlrun", add_migrate},
     {"python", "let a Python outside of jobs find the modules dlckpt and dl", add_python},
+    {"doctor", "what of Slurm, dl.toml and this host is not as slurm-dl needs it, and the line to change", add_doctor},
     {"config", "check the site's configuration", add_config},
 };
 

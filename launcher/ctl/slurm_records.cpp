@@ -40,18 +40,27 @@ Result<const observe::Module*> open_module(const std::string& path, const std::s
   return module;
 }
 
-}  // namespace
-
-Result<observe::Records> read_slurm_records() {
+Result<const observe::Module*> module_for_this_slurm() {
   const auto version = slurm_cli::slurm_version();
   if (!version)
     return Error{Errc::kUnsupported, "the version of Slurm that runs here is not known: " + version.error().text};
   const std::vector<std::string> places = folders();
   DL_TRY_ASSIGN(const std::string path, choose_module(find_modules(places), *version, places));
-  DL_TRY_ASSIGN(const observe::Module* module, open_module(path, series_of(*version)));
+  return open_module(path, series_of(*version));
+}
+
+}  // namespace
+
+Result<observe::Records> read_slurm_records() {
+  DL_TRY_ASSIGN(const observe::Module* module, module_for_this_slurm());
   observe::Records records;
   DL_TRY(module->load(&records));
   return records;
+}
+
+Status can_read_slurm_records() {
+  DL_TRY(module_for_this_slurm());
+  return {};
 }
 
 std::string served_versions() {

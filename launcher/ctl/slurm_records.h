@@ -14,6 +14,9 @@ namespace dl::ctl {
 // kUnsupported, in one sentence, where there is no module for it or it cannot be loaded.
 Result<observe::Records> read_slurm_records();
 
+// Whether read_slurm_records() would find a module that it can load; asks slurmctld nothing.
+Status can_read_slurm_records();
+
 // "for any Slurm; quota and why: for Slurm 22.05, 24.11": the versions for which modules are installed.
 std::string served_versions();
 

@@ -16,7 +16,7 @@ cd "$work" || exit 1
 expect() { expect_run "$1" "$2" "$3" "$dlctl" "${@:4}"; }
 
 expect "help lists the subcommands" 0 '^ +frameworks ' --help
-for sub in status why pause resume grow scaling usage quota "quota reclaim" "quota sync" logs report export top frameworks clean migrate python "config check"; do
+for sub in status why pause resume grow scaling usage quota "quota reclaim" "quota sync" logs report export top frameworks clean migrate python doctor "config check"; do
   # shellcheck disable=SC2086  # two words on purpose
   expect "$sub has a help" 0 'Usage: dlctl' $sub --help
 done
@@ -34,6 +34,10 @@ expect "a checkpoint directory is known as one, also when no job holds it" 2 'is
 expect "an unknown option is refused" 2 '--forse' pause 12 --forse
 expect "pause needs a job" 2 'JOB is required' pause
 expect "why needs a job" 2 'JOB is required' why
+expect "doctor without a Slurm says so" 1 '^wrong  slurmctld: Slurm does not answer here: ' doctor --only slurmctld
+expect "as JSON too" 1 '"grade": "wrong"' doctor --only slurmctld --json
+expect "checks that need it say so" 0 '^note   clock: not looked at, since slurmctld does not answer$' doctor --only clock
+expect "a check that is none is refused with those there are" 2 "--only: .*clocks.*allowed: slurmctld, munge" doctor --only clocks
 expect "migrate needs a file" 2 'FILE is required' migrate
 export DL_PYTHON_FOLDER=$top_srcdir/launcher/python
 expect "a file that is not there cannot be migrated" 1 'nowhere.sh: No such file' migrate nowhere.sh

@@ -42,6 +42,7 @@ write_training() {
 @test "tenants: the configuration is checked, Slurm gets the licences, and quotas are shown" {
   run typed "$(from_readme 'dlctl config check')"
   [ "$status" -eq 0 ]
+  assert_contains "$(typed "$(from_readme 'dlctl doctor')" || true)" '^wrong  licences: licence .dl_speech.: Slurm has none, the quotas of dl.toml need 8'
   run typed "$(from_readme 'dlctl quota sync')"
   assert_contains "$output" '^licence +dl_vision +- +8$'
   assert_contains "$output" 'allowed: --yes to do it'

@@ -34,9 +34,11 @@ expect "a checkpoint directory is known as one, also when no job holds it" 2 'is
 expect "an unknown option is refused" 2 '--forse' pause 12 --forse
 expect "pause needs a job" 2 'JOB is required' pause
 expect "why needs a job" 2 'JOB is required' why
-expect "doctor without a Slurm says so" 1 '^wrong  slurmctld: Slurm does not answer here: ' doctor --only slurmctld
-expect "as JSON too" 1 '"grade": "wrong"' doctor --only slurmctld --json
-expect "checks that need it say so" 0 '^note   clock: not looked at, since slurmctld does not answer$' doctor --only clock
+# no_slurm NAME STATUS PATTERN ARGUMENTS...: of dlctl doctor on a host without Slurm's commands.
+no_slurm() { expect_run "$1" "$2" "$3" env PATH=/nowhere "$(realpath "$dlctl")" doctor "${@:4}"; }
+no_slurm "doctor without a Slurm says so" 1 '^wrong  slurmctld: Slurm does not answer here: scontrol: no such program in PATH' --only slurmctld
+no_slurm "as JSON too" 1 '"grade": "wrong"' --only slurmctld --json
+no_slurm "checks that need it say so" 0 '^note   clock: not looked at, since slurmctld does not answer$' --only clock
 expect "a check that is none is refused with those there are" 2 "--only: .*clocks.*allowed: slurmctld, munge" doctor --only clocks
 expect "migrate needs a file" 2 'FILE is required' migrate
 export DL_PYTHON_FOLDER=$top_srcdir/launcher/python

@@ -10,7 +10,7 @@ setup() {
   cluster_setup
   [[ -e $stage/lib/slurm/spank_dl.so || -n $(find "$stage" -name spank_dl.so -print -quit) ]] || skip "the plugins are not built"
   etc=$DL_SANDBOX_DIR/etc
-  rm -rf "$BATS_TEST_TMPDIR/etc" && cp -r "$etc" "$BATS_TEST_TMPDIR/etc"
+  rm -rf "${BATS_TEST_TMPDIR:?}/etc" && cp -r "$etc" "$BATS_TEST_TMPDIR/etc"
 }
 teardown() {
   [[ ! -d $BATS_TEST_TMPDIR/etc ]] || cp "$BATS_TEST_TMPDIR"/etc/* "$etc"

@@ -58,6 +58,8 @@ OTHER_UNDER_SRUN = {
     "DL_RUN_ID": (r"\d+\.\d+\.\d+", "of the step"), "TORCHELASTIC_RUN_ID": (r"\d+\.\d+\.\d+", "of the step"),
 }
 
+# What only such a learner finds, and why.
+ONLY_UNDER_SRUN = {"DL_GIVEN": "tells a dlrun or another srun in this task which variables spank_dl.so has added"}
 
 PLACEHOLDER = r"%\{(\w+)\}"
 
@@ -157,8 +159,9 @@ def compare_srun_with_plan(folder, catalogue, used):
             elif has != value or value is None:
                 differences.append(f"{who}{name} was to be {'found later' if value is None else repr(value)} and is '{has}'")
         for name in sorted(ours(found)):
-            if name not in promised and found[name] != inherited.get(name):
+            if name not in promised and name not in ONLY_UNDER_SRUN and found[name] != inherited.get(name):
                 differences.append(f"{who}{name}='{found[name]}' was not said")
+        differences += [f"{who}{name} is not there: {why}" for name, why in ONLY_UNDER_SRUN.items() if name not in found]
         for name in sorted(ours(inherited)):
             if name not in found and name not in absent:
                 differences.append(f"{who}{name} is gone")

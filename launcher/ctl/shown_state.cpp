@@ -47,13 +47,9 @@ ShownState of_waiting(const slurm_cli::JobInfo& info, const record::JobSummary& 
 }
 
 ShownState of_running(const slurm_cli::JobInfo& info, const record::JobSummary& summary) {
-  if (!summary.state) {
-    // It may never call dlrun: what Slurm says is all that is known.
-    const JobState state = info.state == "CONFIGURING" ? JobState::kDeploy : JobState::kProcessing;
-    return {state, in_ms(info.start_time), "Slurm: " + info.state + "; dlrun has recorded nothing of it"};
-  }
-  const bool older = *summary.state == JobState::kPending || (record::is_final(*summary.state) && info.start_time &&
-                                                              summary.state_since_ms < *info.start_time * 1000);
+  const bool older =
+      !summary.state || *summary.state == JobState::kPending ||
+      (record::is_final(*summary.state) && info.start_time && summary.state_since_ms < *info.start_time * 1000);
   if (older) return {JobState::kDeploy, in_ms(info.start_time), "Slurm has started it, dlrun has not spoken yet"};
   ShownState shown{*summary.state, since(summary), summary.reason};
   if (is_suspended(info.state))

@@ -2,8 +2,7 @@
 // Decides which state of a job to show, from what Slurm says and what its record holds. Pure.
 //
 // While the job waits in the queue, Slurm decides: QUEUED if it waits for a quota, HALTED if dlrun paused it and it is
-// held, else PENDING. While it runs, its record decides, if the record is of this start of the job; PROCESSING if it
-// has none, as a job that does not call dlrun. After that:
+// held, else PENDING. While it runs, its record decides, if the record is of this start of the job. After that:
 //
 //   newest state recorded         Slurm says CANCELLED    Slurm says anything else    Slurm does not know the job
 //   none, or one in which dlrun   CANCELLED               what Slurm says             FAILED: dlrun was killed

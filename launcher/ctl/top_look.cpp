@@ -56,7 +56,7 @@ std::string part_text(const Job& job, const std::vector<Job>& runs, bool ask, co
   bool silent = false;
   for (const Job& run : runs) {
     JobView view = view_job(run, ask);
-    const bool trains = view.attempt > 0 && view.shown.state == record::JobState::kProcessing;
+    const bool trains = view.shown.state == record::JobState::kProcessing;
     silent = silent || (ask && !job.local && trains && !view.alive);
     json["rows"].push_back(top::row_json(top_row(view, read_pace(view, now))));
     if (row_id(run) == opened) json["detail"] = top::detail_json(top_detail(run));

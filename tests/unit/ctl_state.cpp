@@ -65,19 +65,8 @@ TEST(ShownState, HaltedIsPausedAndHeld) {
   EXPECT_EQ(state_of(slurm("PENDING", "JobHeldUser", true)), JobState::kPending);
 }
 
-TEST(ShownState, AJobThatMayNeverCallDlrunIsInTheStateThatSlurmSays) {
-  for (const auto& [said, state] : {std::pair{"RUNNING", JobState::kProcessing},
-                                    {"SUSPENDED", JobState::kProcessing},
-                                    {"COMPLETING", JobState::kProcessing},
-                                    {"CONFIGURING", JobState::kDeploy}}) {
-    const ShownState shown = shown_state(slurm(said), std::nullopt, {}, false);
-    EXPECT_EQ(shown.state, state) << said;
-    EXPECT_EQ(shown.since_ms, 1000000) << said;
-    EXPECT_EQ(shown.reason, std::string("Slurm: ") + said + "; dlrun has recorded nothing of it");
-  }
-}
-
 TEST(ShownState, RunningFollowsTheRecordOfThisStart) {
+  EXPECT_EQ(state_of(slurm("RUNNING")), JobState::kDeploy);
   EXPECT_EQ(state_of(slurm("RUNNING"), recorded(JobState::kProcessing, 1001000)), JobState::kProcessing);
   EXPECT_EQ(state_of(slurm("RUNNING"), recorded(JobState::kCompleted, 1500000)), JobState::kCompleted);
   // What an earlier start left behind is not the state of this one.

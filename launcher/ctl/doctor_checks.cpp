@@ -51,7 +51,7 @@ const std::vector<Check>& checks() {
       {"network", Who::kAdmin, kBoth, "what [network] of dl.toml needs", judge_network},
       {"pmix", Who::kEverybody, kBoth, "the PMIx of MPI learners", judge_pmix},
       {"tmp", Who::kAdmin, kSlurm, "local directories of jobs", judge_tmp},
-      {"programs", Who::kEverybody, kNothing, "slurm-dl is installed as a whole", judge_programs},
+      {"programs", Who::kEverybody, kNothing, "dlrun and the programs that it starts are there", judge_programs},
       {"flags", Who::kEverybody, kNothing, "sbatch knows the --dl-* flags", judge_flags},
       {"python", Who::kEverybody, kNothing, "python3 imports dlckpt", judge_python},
       {"folders", Who::kEverybody, kNothing, "jobs can write where they have to", judge_folders},

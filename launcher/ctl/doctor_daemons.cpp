@@ -95,10 +95,10 @@ Findings judge_policyd(const Facts& facts) {
                           slurm_setting(facts, "PriorityType")),
               slurm_conf_place(facts, "PriorityType"), "PriorityType=priority/multifactor"));
   if (!facts.policyd_runs) {
-    found.push_back(note(fmt::format("no dlpolicyd runs on this host ({} is not locked): it runs on one host of the "
-                                     "cluster; where none runs, nothing is lent or taken back",
-                                     facts.policyd_lock),
-                         "", "systemctl enable --now dlpolicyd"));
+    found.push_back(
+        note("no dlpolicyd runs on this host: it runs on one host of the cluster; where none runs, nothing is lent or "
+             "taken back",
+             "", "systemctl enable --now dlpolicyd"));
     return found;
   }
   if (facts.policyd_age_s && *facts.policyd_age_s > kStaleRoundsS)

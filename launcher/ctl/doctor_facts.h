@@ -81,8 +81,7 @@ struct Facts {
   bool handed_out = false;      // slurm.conf comes from slurmctld, so no dl.toml is beside it
 
   // dlpolicyd on this host
-  bool policyd_runs = false;
-  std::string policyd_lock;              // the file that it has locked, or the one that was looked at
+  bool policyd_runs = false;             // a process of that name
   std::optional<int64_t> policyd_age_s;  // of the file of metrics that it writes in each round; none: there is none
   std::vector<SeenSave> saves;           // of jobs that run, as far as their files could be read
 

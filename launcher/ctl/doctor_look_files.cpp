@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <glob.h>
 #include <strings.h>
@@ -99,15 +98,10 @@ std::string link_of(const std::string& path) {
   return size > 0 ? std::string(text, static_cast<size_t>(size)) : "";
 }
 
-// A small file of /proc, which tells no size.
 std::string proc_text(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  std::string text(8192, '\0');
-  const ssize_t size = ::read(fd, text.data(), text.size());
-  ::close(fd);
-  text.resize(size > 0 ? static_cast<size_t>(size) : 0);
-  return text;
+  constexpr size_t kMostText = 64 << 10;
+  auto text = read_small_file(path, kMostText);
+  return text ? *std::move(text) : std::string();
 }
 
 // The value of --NAME FILE or --NAME=FILE in a process' command line; relative to its working directory.
@@ -195,7 +189,6 @@ void look_at_cluster_files(Facts* facts) {
 
 // A dlpolicyd of this host, that is of its network: one machine may hold several hosts.
 void look_at_policyd(Facts* facts) {
-  facts->policyd_lock = "/run/dlpolicyd.pid";
   const std::string network = link_of("/proc/self/ns/net");
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir("/proc"), &::closedir);
   while (const dirent* entry =

@@ -20,7 +20,8 @@ Findings judge_programs(const Facts& facts) {
   if (!facts.in_path)
     found.push_back(note("dlrun is not found in PATH, so a script has to name it with its folder",
                          facts.admin ? "/etc/profile.d/slurm-dl.sh" : "~/.profile", "PATH=FOLDER-OF-DLCTL:$PATH"));
-  if (found.empty()) found.push_back(ok("dlrun, dlckpt and their parts are installed: slurm-dl " + facts.release));
+  if (found.empty())
+    found.push_back(ok("dlrun and the programs that it starts are installed: slurm-dl " + facts.release));
   return found;
 }
 

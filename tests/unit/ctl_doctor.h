@@ -71,7 +71,6 @@ inline Facts good_site(const std::string& toml = kGoodTiers) {
     facts.site = *std::move(site);
   else
     facts.site_fault = site.error().text;
-  facts.policyd_lock = "/run/dlpolicyd.pid";
   facts.flags = true;
   facts.python = "/usr/bin/python3";
   facts.folders = {{"home directory", "/home/ann", true, true, "nfs", true}};

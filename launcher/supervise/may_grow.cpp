@@ -25,7 +25,7 @@ std::string why_not_grow(const GrowthFacts& facts) {
     return "no learner can save and go on; allowed: a job with --dl-checkpoint whose program saves its state there";
   if (facts.one_is_new) return "it has asked for more nodes already; allowed: again, when its learners are on those";
   if (facts.companions >= kMostCompanions)
-    return fmt::format("it has {} companions; allowed: up to {}, or more nodes in one of them", facts.companions,
+    return fmt::format("it has {} companions; allowed: up to {}, each of several nodes", facts.companions,
                        kMostCompanions);
   if (!facts.trains) return "its learners do not train at this moment; allowed: again, when they do";
   return "";

@@ -93,6 +93,7 @@ class Folding {
 }  // namespace
 
 void show_due(std::vector<Waiting>* learners, bool alike, const ShowLine& show) {
+  if (std::none_of(learners->begin(), learners->end(), [](const Waiting& learner) { return learner.due > 0; })) return;
   if (alike && learners->size() > 1) return Folding(learners, show).run();
   for (Waiting& learner : *learners)
     for (; learner.due > 0; --learner.due) {

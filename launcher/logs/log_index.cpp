@@ -41,8 +41,10 @@ std::string index_entry(int64_t base_ms, const Mark& mark) {
 void LogIndex::add(const Mark& mark) {
   if (mark.rank < 0) return;
   const auto rank = static_cast<size_t>(mark.rank);
-  if (rank >= by_rank_.size()) by_rank_.resize(rank + 1);
-  std::vector<Point>& points = by_rank_[rank];
+  if (rank / kPage >= pages_.size()) pages_.resize(rank / kPage + 1);
+  std::vector<Points>& page = pages_[rank / kPage];
+  if (page.empty()) page.resize(kPage);
+  Points& points = page[rank % kPage];
   if (!points.empty() && mark.bytes < points.back().bytes) points.clear();
   if (!points.empty() && mark.time_ms < points.back().time_ms) return;
   points.push_back({mark.time_ms, mark.bytes});
@@ -96,15 +98,17 @@ int64_t LogIndex::time_of(int rank, uint64_t offset) const {
 
 int64_t LogIndex::first_ms() const {
   int64_t first = std::numeric_limits<int64_t>::max();
-  for (const auto& points : by_rank_)
-    if (!points.empty()) first = std::min(first, points.front().time_ms);
+  for (const auto& page : pages_)
+    for (const Points& points : page)
+      if (!points.empty()) first = std::min(first, points.front().time_ms);
   return first == std::numeric_limits<int64_t>::max() ? 0 : first;
 }
 
 int64_t LogIndex::last_ms() const {
   int64_t last = 0;
-  for (const auto& points : by_rank_)
-    if (!points.empty()) last = std::max(last, points.back().time_ms);
+  for (const auto& page : pages_)
+    for (const Points& points : page)
+      if (!points.empty()) last = std::max(last, points.back().time_ms);
   return last;
 }
 

@@ -50,8 +50,11 @@ class LogIndex {
 
   int64_t base_ms() const { return base_ms_; }
   bool estimated() const { return estimated_; }  // assume() was needed
-  bool empty() const { return by_rank_.empty(); }
-  bool knows(int rank) const { return static_cast<size_t>(rank) < by_rank_.size() && !of(rank).empty(); }
+  bool empty() const { return pages_.empty(); }
+  bool knows(int rank) const {
+    const auto page = static_cast<size_t>(rank) / kPage;
+    return page < pages_.size() && !pages_[page].empty() && !of(rank).empty();
+  }
   // The offset from which to read to get all that was written at or after this time: at most one interval of the index
   // too early. 0 if nothing is known of the rank.
   uint64_t offset_at(int rank, int64_t time_ms) const;
@@ -69,12 +72,17 @@ class LogIndex {
     int64_t time_ms;
     uint64_t bytes;
   };
-  const std::vector<Point>& of(int rank) const { return by_rank_[static_cast<size_t>(rank)]; }
+  using Points = std::vector<Point>;
+  static constexpr size_t kPage = 1024;
+  // Precondition: the page of this rank is there.
+  const Points& of(int rank) const {
+    return pages_[static_cast<size_t>(rank) / kPage][static_cast<size_t>(rank) % kPage];
+  }
   void add(const Mark& mark);
 
   int64_t base_ms_ = 0;
   bool estimated_ = false;
-  std::vector<std::vector<Point>> by_rank_;
+  std::vector<std::vector<Points>> pages_;  // of kPage ranks each, or empty: one high rank in a forged index costs little
 };
 
 // Returns the index without every second entry of each rank; the newest entry of each rank stays. Empty if `bytes` is

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "common/base/parse.h"
+#include "common/contract/vote_hint.h"
 
 namespace dl::record {
 namespace {
@@ -86,6 +87,7 @@ std::string format_comment(const JobComment& comment) {
   if (comment.idle.gpus > 0) text += fmt::format(" idle={}@{}", comment.idle.gpus, comment.idle.since_s);
   if (comment.pace.step >= 0) text += " pace=" + format_pace_hint(comment.pace);
   if (!comment.scale.empty()) text += " scale=" + comment.scale;
+  if (comment.vote) text += fmt::format(" vote={}", *comment.vote);
   if (!comment.dir.empty()) text += " dir=" + dir_text(comment.dir);
   if (!comment.reason.empty()) text += " reason=" + comment.reason;
   if (text.size() > kMaxComment) text.resize(kMaxComment);
@@ -110,6 +112,7 @@ std::optional<JobComment> parse_comment(const std::string& text) {
       if (auto n = parse_int(word.substr(5), 0, INT64_MAX)) comment.step = *n;
     if (word.rfind("pace=", 0) == 0) comment.pace = parse_pace_hint(std::string_view(word).substr(5));
     if (word.rfind("scale=", 0) == 0) comment.scale = word.substr(6);
+    if (word.rfind("vote=", 0) == 0) comment.vote = parse_vote_hint(std::string_view(word).substr(5));
     if (word.rfind("idle=", 0) == 0) comment.idle = parse_idle_hint(std::string_view(word).substr(5));
   }
   return comment;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's Slurm comment, in which `squeue -o %k`, and after the job `sacct -o Comment`, show its state:
-//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE pace=... scale=... dir=/path/dl-12 reason=text to the end
+//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE pace=... scale=... vote=N dir=/path/dl-12 reason=text to the end
 // (dir="/path /dl-12" with \x09 for a tab, where the path would not come back as it is).
-// step=, idle=, pace= (common/scaling/pace_hint.h), scale= (common/scaling/scale_hint.h) and reason= are left out when
-// unknown. A text of the user's own is kept in front. Pure.
+// step=, idle=, pace= (common/scaling/pace_hint.h), scale= (common/scaling/scale_hint.h), vote=
+// (common/contract/vote_hint.h) and reason= are left out when unknown. A text of the user's own is kept in front. Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ struct JobComment {
   IdleHint idle;      // GPUs not used for longer than [idle] in dl.toml allows
   PaceHint pace;      // how far it has trained, for dlpolicyd's metrics
   std::string scale;  // format_scale_hint(), of an elastic job
+  std::optional<int> vote;  // learners that the votes of an elastic job ask for
   std::string dir;    // job directory, absolute
   std::string reason;
 };

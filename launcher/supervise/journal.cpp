@@ -158,6 +158,12 @@ void Journal::scale(const std::string& hint) {
   comment_delayed_ = true;
 }
 
+void Journal::vote(std::optional<int> wanted) {
+  if (wanted == vote_) return;
+  vote_ = wanted;
+  comment_delayed_ = true;
+}
+
 void Journal::set_user_comment(const std::string& text) {
   user_comment_ = record::user_part(text);
   user_comment_known_ = true;
@@ -177,6 +183,7 @@ void Journal::send_comment() {
   if (state_ == record::JobState::kProcessing) comment.idle = idle_;
   comment.pace = pace_;
   comment.scale = scale_;
+  comment.vote = vote_;
   comment.dir = dir_.root();
   comment.reason = reason_;
   const auto write = [comment, first = first_dir_, own = dir_.root(), number = number_](const SlurmJob::Send& send) {

@@ -82,6 +82,10 @@ class Journal {
   // dlpolicyd reads, at most each half minute.
   void scale(const std::string& hint);
 
+  // The number of learners that the votes of an elastic job ask for; none: nobody has voted, or the votes no longer
+  // count. Comes with the comment as scale() does.
+  void vote(std::optional<int> wanted);
+
   // What the learners have used in all attempts of this dlrun; written with the next event about the whole job.
   void used(record::UsedInAll use) { use_ = std::move(use); }
   // What a learner has used in this attempt, by name; written with the next event about it.
@@ -118,6 +122,7 @@ class Journal {
   IdleHint idle_;
   PaceHint pace_;
   std::string scale_;
+  std::optional<int> vote_;
   std::optional<record::UsedInAll> use_;
   std::map<int, record::UsedInAll> learners_use_;
   bool preempted_ = false;

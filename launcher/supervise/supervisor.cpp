@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "common/contract/exit_codes.h"
+#include "common/contract/vote_hint.h"
 
 namespace dl::supervise {
 
@@ -185,6 +186,7 @@ int Supervisor::run() {
   watch_signals();
   const auto learn = [this](const SlurmJob::Answer& job) {
     stops_.job_is_known(job);
+    if (const auto wanted = vote_hint_in(job ? job->comment : std::string())) wanted_.found(*wanted, awake_ms());
     journal_->set_user_comment(job ? job->comment : std::string());
   };
   if (options_.job) {
@@ -234,6 +236,7 @@ void Supervisor::tick() {
       use_->look(now, unix_ms());
       look_at_scaling();
       look_at_pace();
+      look_at_votes();
       const auto running_ms = static_cast<int64_t>(1000 * attempt_.running_s(now));
       if (plan().world_size() > 1) voice_.say_if(rendezvous_->look(running_ms));
     }

@@ -61,6 +61,7 @@
 #include "launcher/supervise/time_limit_watch.h"
 #include "launcher/supervise/use_keeper.h"
 #include "launcher/supervise/voice.h"
+#include "launcher/supervise/wanted_learners.h"
 
 namespace dl::supervise {
 
@@ -129,7 +130,8 @@ class Supervisor {
   void learner_failed(int rank, Failure failure);
   void give_up_learners(const Failure& why);
   void look_at_scaling(bool last = false);
-  void look_at_pace();  // for the next comment
+  void look_at_pace();   // for the next comment
+  void look_at_votes();  // the same
   void check_attempt_over();
   void settle_hang();
 
@@ -267,6 +269,7 @@ class Supervisor {
   Attempt attempt_;
   HangWatch hang_;
   LearnerWatch watch_;
+  WantedLearners wanted_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<LearnerOrders> orders_;

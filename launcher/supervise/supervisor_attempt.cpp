@@ -283,6 +283,12 @@ void Supervisor::look_at_scaling(bool last) {
   if (!scaling_->hint().empty()) journal_->scale(scaling_->hint());
 }
 
+void Supervisor::look_at_votes() {
+  if (!plan().asked.elastic()) return;
+  const int64_t now = awake_ms();
+  journal_->vote(wanted_.look(watch_.votes().of_job(attempt_.learners(), attempt_.deciding(), plan().asked, now), now));
+}
+
 void Supervisor::look_at_pace() {
   PaceHint pace = attempt_.pace(unix_ms() / 1000);
   pace.blocked_s = use_->saving_s(awake_ms());
@@ -293,6 +299,7 @@ void Supervisor::check_attempt_over() {
   if (!state_.alive() || !attempt_.is_over()) return;
   look_at_scaling(/*last=*/true);
   look_at_pace();
+  look_at_votes();
   use_->end_attempt(awake_ms());
   rendezvous_->close();
   pmix_->close();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/contract/batch_split.h"
+#include "common/contract/vote_hint.h"
 #include "common/scaling/model.h"
 #include "common/scaling/scale_hint.h"
 
@@ -38,7 +39,11 @@ int learners_per_node(const policy::Job& job, const JobRecord& record) {
 class OneJob {
  public:
   OneJob(const policy::ClusterState& state, const policy::Job& job, const SeenJob& seen, const JobRecord& record)
-      : state_(state), job_(job), label_(seen.label), hint_(scale_hint_in(record.comment)) {
+      : state_(state),
+        job_(job),
+        label_(seen.label),
+        hint_(scale_hint_in(record.comment)),
+        vote_(vote_hint_in(record.comment)) {
     each_ = learners_per_node(job, record);
   }
 
@@ -47,16 +52,21 @@ class OneJob {
   // Without speeds: nothing is known.
   policy::JobSpeeds speeds() {
     policy::JobSpeeds known;
-    if (hint_.sizes.empty() || each_ < 1 || !label_.learners.elastic() || label_.max_nodes <= label_.min_nodes)
+    if ((hint_.sizes.empty() && !vote_) || each_ < 1 || !label_.learners.elastic() ||
+        label_.max_nodes <= label_.min_nodes)
       return known;
     // The numbers of the hint are of one type of GPU.
     const int type = job_.running ? state_.type_held(job_) : state_.type_count() == 1 ? 0 : job_.type;
     const auto model = fit();
-    if (type < 0 || !model) return known;
-    const int least = std::max(label_.learners.min, (smallest_ + 1) / 2);
-    const int most = std::min(label_.learners.max, std::max(2 * largest_, largest_ + each_));
-    for (int n = (least + each_ - 1) / each_ * each_; n <= most; n += each_) add(*model, type, n, &known);
-    const auto now = size_of(label_, job_.running ? job_.learners() : largest_, 1);
+    if (type < 0 || (!model && !vote_)) return known;
+    // The numbers of a vote are bounded as those of measurements are.
+    const int largest = vote_ ? std::max(*vote_, job_.running ? job_.learners() : 1) : largest_;
+    const int least = vote_ ? label_.learners.min : std::max(label_.learners.min, (smallest_ + 1) / 2);
+    const int64_t most =
+        std::min<int64_t>(label_.learners.max, std::max<int64_t>(2 * int64_t{largest}, largest + each_));
+    for (int64_t n = (int64_t{least} + each_ - 1) / each_ * each_; n <= most; n += each_)
+      add(model, type, static_cast<int>(n), &known);
+    const auto now = size_of(label_, job_.running ? job_.learners() : std::max(largest_, label_.learners.min), 1);
     if (now) known.batch = now->batch;
     known.age_s = static_cast<double>(std::max<int64_t>(0, state_.now_s - job_.submit_s));
     return known;
@@ -75,14 +85,21 @@ class OneJob {
     return scaling::Model::fit(measured);
   }
 
-  void add(const scaling::Model& model, int type, int learners, policy::JobSpeeds* known) const {
+  // By the vote, or else by the model.
+  double speed_at(const std::optional<scaling::Model>& model, const scaling::Size& size) const {
+    const double learners = size.learners;
+    if (vote_) return learners <= *vote_ ? learners : static_cast<double>(*vote_) * *vote_ / learners;
+    const double speed = model->predict(size).samples_per_s;
+    return label_.batch ? speed * scaling::efficiency(hint_.noise, label_.batch->min, size.batch) : speed;
+  }
+
+  void add(const std::optional<scaling::Model>& model, int type, int learners, policy::JobSpeeds* known) const {
     const int nodes = learners / each_;
     if (nodes < label_.min_nodes || nodes > label_.max_nodes || learners > policy::elastic::kMostGpusOfPoint) return;
     if (known->speeds.size() >= static_cast<size_t>(policy::elastic::kMostPointsOfJob)) return;
     const auto size = size_of(label_, learners, nodes);
     if (!size) return;
-    double speed = model.predict(*size).samples_per_s;
-    if (label_.batch) speed *= scaling::efficiency(hint_.noise, label_.batch->min, size->batch);
+    const double speed = speed_at(model, *size);
     if (!std::isfinite(speed)) return;
     known->speeds.push_back({type, learners, nodes, size->batch, std::clamp(speed, 1e-9, policy::elastic::kMostValue)});
   }
@@ -91,6 +108,7 @@ class OneJob {
   const policy::Job& job_;
   const policy::JobLabel& label_;
   const ScaleHint hint_;
+  const std::optional<int> vote_;  // learners
   int each_ = 0;
   int smallest_ = 0, largest_ = 0;  // measured numbers of learners
 };

@@ -78,5 +78,13 @@ TEST(VoteTest, APlaceThatAHostileProgramWroteIsNoVote) {
   EXPECT_FALSE(read_vote(put_back(bad)));
 }
 
+TEST(VoteHintTest, IsFoundInOurPartOfACommentAlone) {
+  EXPECT_EQ(vote_hint_in("vote=9 | dl:PROCESSING attempt=2 vote=3 dir=/x vote=7"), 3);
+  EXPECT_FALSE(vote_hint_in("vote=9 | dl:PROCESSING attempt=2 dir=/x vote=7"));
+  for (const char* text : {"", "0", "-1", "+2", "2x", "100001", "99999999999999999999", "1e3", " 2"})
+    EXPECT_FALSE(parse_vote_hint(text)) << text;
+  EXPECT_EQ(parse_vote_hint("100000"), kMaxLearners);
+}
+
 }  // namespace
 }  // namespace dl

@@ -38,8 +38,9 @@ policy::JobLabel elastic_label(const std::string& tenant, int least, int most) {
   return its;
 }
 
-std::string comment_of(const ScaleHint& hint, int now) {
-  return "dl:PROCESSING attempt=1 scale=" + format_scale_hint(hint, now) + " dir=/x/dl-1";
+std::string comment_of(const ScaleHint& hint, int now, int wanted = 0) {
+  return "dl:PROCESSING attempt=1 scale=" + format_scale_hint(hint, now) +
+         (wanted > 0 ? " vote=" + std::to_string(wanted) : "") + " dir=/x/dl-1";
 }
 
 ClusterView view_of(const Records& records, const policy::ClusterState& site, bool chosen = true) {
@@ -115,6 +116,54 @@ TEST(SizesNowTest, WhatCannotBeResizedOrIsNotKnownIsLeftOut) {
   EXPECT_EQ(known(ends, comment), 0U);
 }
 
+// The new number of learners of the only job that is resized; 0: none is.
+int resized_to(const Records& records, int nodes) {
+  Resizing resizing;
+  ClusterView view = view_of(records, site(nodes));
+  const NewSizes sizes = resizing.decide(records, &view, 60);
+  return sizes.resizes.size() == 1 ? policy::learners_of(sizes.resizes[0].parts) : 0;
+}
+
+TEST(SizesNowTest, AJobIsMovedToWhatItsLearnersVoteFor) {
+  Records records = cluster(8, 1);
+  JobRecord& job = add_running(&records, 1, elastic_label("vision", 1, 8), "n[1-4]", {1, 1, 1, 1});
+  const auto with = [&](const std::string& words) {
+    job.comment = "dl:PROCESSING attempt=1" + words + " dir=/x/dl-1";
+    return resized_to(records, 8);
+  };
+  EXPECT_EQ(with(""), 0) << "nothing is known";
+  EXPECT_EQ(with(" vote=4"), 0) << "it is there";
+  EXPECT_EQ(with(" vote=6"), 6);
+  EXPECT_EQ(with(" vote=2"), 2) << "what it does not need it gives up, though nobody waits";
+  EXPECT_EQ(with(" vote=100"), 8) << "the range counts";
+}
+
+TEST(SizesNowTest, AVoteCountsWhateverWasMeasuredAndAlsoWhereNothingWas) {
+  Records records = cluster(8, 1);
+  JobRecord& job = add_running(&records, 1, elastic_label("vision", 1, 8), "n[1-2]", {1, 1});
+  for (const char* measured : {"", " scale=5:;2/2:500,4/4:4000"}) {
+    job.comment = std::string("dl:PROCESSING attempt=1") + measured + " vote=4 dir=/x/dl-1";
+    ClusterView view = view_of(records, site(8));
+    const auto speeds = observe::sizes_now(records, &view);
+    ASSERT_EQ(speeds.size(), 1U);
+    EXPECT_TRUE(policy::check(view.state, speeds));
+    ASSERT_EQ(speeds[0].speeds.size(), 8U);
+    for (int n = 1; n <= 4; ++n) EXPECT_EQ(speeds[0].speeds[static_cast<size_t>(n) - 1].speed, n);
+    EXPECT_EQ(speeds[0].speeds[7].speed, 2) << "beyond it each learner costs";
+  }
+}
+
+TEST(SizesNowTest, VotesThatCannotBeAreBounded) {
+  Records records = cluster(4, 1);
+  policy::JobLabel its = elastic_label("vision", 1, kMaxLearners);
+  add_running(&records, 1, its, "n[1-2]", {1, 1}).comment = "dl:PROCESSING attempt=1 vote=100000 dir=/x";
+  ClusterView view = view_of(records, site(4));
+  const auto speeds = observe::sizes_now(records, &view);
+  ASSERT_EQ(speeds.size(), 1U);
+  EXPECT_TRUE(policy::check(view.state, speeds));
+  EXPECT_LE(speeds[0].speeds.size(), static_cast<size_t>(policy::elastic::kMostPointsOfJob));
+}
+
 TEST(ResizeOrderTest, AJobThatDoesNotObeyKeepsTheSizeThatItHas) {
   Records records = cluster(4, 1);
   policy::JobLabel its = elastic_label("vision", 1, 4);
@@ -151,6 +200,7 @@ struct Truth {
   int64_t saved_s = 0;    // it was asked, and is in the queue from then on; 0: not asked
   int64_t changed_s = 0;  // when its size changed last
   int learners = 0;
+  int wanted = 0;  // what its learners vote for; 0: they do not
   // Without a batch each learner counts a sample for each train step, so a step of the same length is a linear
   // speed-up.
   double step_s(int n) const { return 0.2 * (1 + serial * (n - 1)); }
@@ -159,7 +209,9 @@ struct Truth {
 // A small cluster with one GPU on each node, as slurmctld and dlrun treat it.
 class World {
  public:
-  World(uint64_t seed, bool rigid) : dice_(seed), rigid_(rigid), nodes_(dice_.from(3, 8)) {
+  // voting: the learners of each second job vote for a size, whatever its train steps say.
+  World(uint64_t seed, bool rigid, bool voting = false)
+      : dice_(seed), rigid_(rigid), voting_(voting), nodes_(dice_.from(3, 8)) {
     records_ = cluster(nodes_, 1);
     site_ = site(0);
     const int own = dice_.from(1, nodes_);
@@ -182,6 +234,7 @@ class World {
     Truth& truth = truths_[id];
     truth.serial = 0.25 * dice_.from(0, 4);
     truth.ends_s = ends_s;
+    if (voting_ && dice_.one_in(2)) truth.wanted = dice_.from(least, most);
   }
 
   // One round of dlpolicyd, then five seconds of Slurm.
@@ -340,12 +393,12 @@ class World {
       ScaleHint hint;
       hint.restart_s = 4;
       for (const int n : truth.measured) hint.sizes.push_back({n, n, truth.step_s(n)});
-      job.comment = comment_of(hint, truth.learners);
+      job.comment = comment_of(hint, truth.learners, truth.wanted);
     }
   }
 
   policy::testing::Dice dice_;
-  bool rigid_;
+  bool rigid_, voting_;
   int nodes_;
   Records records_;
   policy::ClusterState site_;
@@ -366,10 +419,10 @@ class World {
 
 constexpr int kRounds = 1000;  // of 5 s: 83 minutes
 
-TEST(ResizingWorlds, SixtyComeToRest) {
+void come_to_rest(bool voting) {
   int resizes = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    World world(seed, false);
+    World world(seed, false, voting);
     const int64_t begin_s = world.now_s();
     policy::testing::Dice dice(seed + 1000);
     const int jobs = dice.from(1, 4);
@@ -385,6 +438,14 @@ TEST(ResizingWorlds, SixtyComeToRest) {
     resizes += world.resizes();
   }
   EXPECT_GT(resizes, 60);
+}
+
+TEST(ResizingWorlds, SixtyComeToRest) {
+  come_to_rest(false);
+}
+
+TEST(ResizingWorlds, SixtyInWhichLearnersVoteComeToRest) {
+  come_to_rest(true);
 }
 
 TEST(ResizingWorlds, WhereNoJobCanVaryThePlansAreThoseWithoutIt) {

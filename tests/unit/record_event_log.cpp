@@ -204,6 +204,7 @@ TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
     comment.step = 120;
     comment.pace = {125, 2.5, 7.5, 1'789'000'000};
     comment.scale = "12:;1/1:250";
+    comment.vote = 6;
     comment.dir = "/home/a b/dl-12";
     comment.reason = "paused: saved at train step 120";
     auto read = parse_comment(format_comment(comment));
@@ -215,6 +216,7 @@ TEST(CommentTest, IsReadBackWithTheUsersTextInFront) {
     EXPECT_EQ(read->pace.step, 125);
     EXPECT_EQ(read->pace.at_s, 1'789'000'000);
     EXPECT_EQ(read->scale, comment.scale);
+    EXPECT_EQ(read->vote, 6);
     EXPECT_EQ(read->dir, "/home/a b/dl-12");
     EXPECT_EQ(read->reason, comment.reason);
   }

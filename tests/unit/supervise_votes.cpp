@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/supervise/wanted_learners.h"
+
 namespace dl::supervise {
 namespace {
 
@@ -171,6 +173,34 @@ TEST_F(VotesTest, AnAttemptThatHasNotBegunHasNoVote) {
   const Votes none;
   EXPECT_FALSE(none.of_job({}, 0, range_of(1, 1), 0));
   EXPECT_FALSE(none.of_job({}, 3, range_of(1, 1), 0));
+}
+
+JobVote wants(int learners) {
+  JobVote vote;
+  vote.wanted = learners;
+  return vote;
+}
+
+TEST(WantedLearnersTest, WhatVotesAskForOutlivesTheRestartThatItBringsAbout) {
+  WantedLearners wanted;
+  EXPECT_FALSE(wanted.look({}, 0));
+  EXPECT_EQ(wanted.look(wants(4), 1000), 4);
+  EXPECT_EQ(wanted.look({}, 1000 + kVoteLastsMs - 1), 4) << "a new attempt begins without votes";
+  EXPECT_FALSE(wanted.look({}, 1000 + kVoteLastsMs));
+  EXPECT_FALSE(wanted.look({}, 2000 + kVoteLastsMs));
+  EXPECT_EQ(wanted.look(wants(2), 3000 + kVoteLastsMs), 2);
+}
+
+TEST(WantedLearnersTest, WhatAnEarlierDlrunWroteStandsUntilAVoteIsCast) {
+  WantedLearners wanted;
+  wanted.found(4, 0);
+  EXPECT_EQ(wanted.look({}, 1), 4);
+  EXPECT_EQ(wanted.look(wants(3), 2), 3);
+  wanted.found(4, 3);
+  EXPECT_EQ(wanted.look({}, 4), 3);
+  WantedLearners nobody;
+  nobody.found(4, 0);
+  EXPECT_FALSE(nobody.look({}, kVoteLastsMs));
 }
 
 }  // namespace

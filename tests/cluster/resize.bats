@@ -68,3 +68,23 @@ runs_with() {
   [ "$(job_state "$claim")" = RUNNING ]
   [ "$(restarts_of "$own")" = 0 ]
 }
+
+votes_for() { [[ " $(job_field "$1" Comment) " == *" attempt=$2 "*" vote=$3 "* ]]; }
+
+@test "a job whose learners vote for one learner gives the others back though nobody waits, and the vote outlives the restart" {
+  # The learners of the first attempt vote; after it nobody does.
+  cat >vote.sh <<END
+#!/bin/bash
+export PYTHONPATH=$stage/share/slurm-dl/python
+dlrun -- bash -c '[ "\$DL_ATTEMPT" != 1 ] || /usr/bin/python3 -c "import dl, os; dl.vote(1 - int(os.environ[\"NUM_LEARNERS\"]), \"one is enough\")"
+exec $learner "\$@"' vote "\$@"
+END
+  job=$(learners=1:2 training --account=vision --cpus-per-task=3 vote.sh 100000 50)
+  wait_for 30 "job $job runs with two learners" runs_with "$job" 2
+  in_training "$job"
+  wait_for 60 "the comment of job $job has its vote" votes_for "$job" 1 1
+  wait_file daemon.log "job $job: resize: starts again with 1 learners instead of 2" 90
+  wait_for 60 "job $job runs with one learner" runs_with "$job" 1
+  wait_file "slurm-$job.out" 'attempt 2 starts at train step [1-9]' 20
+  wait_for 20 "its vote still stands" votes_for "$job" 2 1
+}

@@ -382,10 +382,12 @@ dllearner_result dl_metric(const dl_metric_value* values, size_t count, int64_t 
 /* dllearner_vote: says how many learners the job needs, compared with those that it has: "dlctl status" and "dlctl why"
  * show it. The job's vote is the median of all its learners' votes, where a learner that has not voted counts as one
  * that votes for no change; of two medians the one nearer to 0. So more than half of the learners have to agree. A
- * learner's newest vote counts, for 10 minutes: repeat it as long as it holds. It is lost when the learner ends. A vote
- * changes no size. No context is needed: not dllearner_open, nor checkpoints. Where the program does not run under
- * dlrun (DL_PROGRESS is not set, or names no file) nothing is done and the call succeeds. Votes of parameter servers do
- * not count. The call costs some microseconds; dlrun takes one vote a second of each learner, the newest.
+ * learner's newest vote counts, for 10 minutes: repeat it as long as it holds. It is lost when the learner ends. Where
+ * the site lets dlpolicyd choose the sizes of elastic jobs, the job is moved to the number of learners that the votes
+ * ask for, within its range (dlpolicyd(8)); elsewhere a vote changes no size. No context is needed: not dllearner_open,
+ * nor checkpoints. Where the program does not run under dlrun (DL_PROGRESS is not set, or names no file) nothing is
+ * done and the call succeeds. Votes of parameter servers do not count. The call costs some microseconds; dlrun takes
+ * one vote a second of each learner, the newest.
  *
  *     dllearner_vote(+2, "loader stalls 40 %");              // C and C++
  *     dllearner_vote(-1, "rank " + std::to_string(rank));    // C++11, also without a reason

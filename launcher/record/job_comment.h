@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's Slurm comment, in which `squeue -o %k`, and after the job `sacct -o Comment`, show its state:
-//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE pace=... scale=... vote=N dir=/path/dl-12 reason=text to the end
-// (dir="/path /dl-12" with \x09 for a tab, where the path would not come back as it is).
+//   [USER TEXT | ]dl:STATE attempt=A step=S idle=GPUS@SINCE pace=... scale=... vote=N dir=/path/dl-12 reason=text
+// (dir="/path /dl-12" with \x09 for a tab, where the path would not come back as it is; the reason reaches to the end).
 // step=, idle=, pace= (common/scaling/pace_hint.h), scale= (common/scaling/scale_hint.h), vote=
 // (common/contract/vote_hint.h) and reason= are left out when unknown. A text of the user's own is kept in front. Pure.
 #pragma once

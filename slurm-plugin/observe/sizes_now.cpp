@@ -68,6 +68,7 @@ class OneJob {
       add(model, type, static_cast<int>(n), &known);
     const auto now = size_of(label_, job_.running ? job_.learners() : std::max(largest_, label_.learners.min), 1);
     if (now) known.batch = now->batch;
+    known.wanted = vote_.value_or(0);
     known.age_s = static_cast<double>(std::max<int64_t>(0, state_.now_s - job_.submit_s));
     return known;
   }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/base/parse.h"
+#include "common/contract/vote_hint.h"
 #include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/policy/sizes/resize_order.h"
@@ -128,7 +129,7 @@ class Planner {
       label->size = order.size;
       action->kind = ActionKind::kResize;
       action->signal = view_.jobs[index].dlrun;
-      action->why = resize_text(job, learners);
+      action->why = resize_text(job, learners, vote_hint_in(record(view_.jobs[index]).comment));
       allow_requeue(index, action);
     }
     return order.step != ResizeStep::kNothing;

@@ -39,7 +39,10 @@ std::vector<policy::Grown> grown_of(const observe::ClusterView& view) {
 
 }  // namespace
 
-std::string resize_text(const Job& job, int learners) {
+std::string resize_text(const Job& job, int learners, std::optional<int> wanted) {
+  if (wanted)
+    return fmt::format("starts again with {} instead of {}: its learners vote for {}", count_text(learners, "learner"),
+                       job.learners(), *wanted);
   return fmt::format(
       "starts again with {} instead of {}: by the measured speeds, its tenant's jobs end sooner that way",
       count_text(learners, "learner"), job.learners());

@@ -12,6 +12,7 @@
 // it is: grow=NODES@OFFERED in its label, and the same signal. dlrun then submits a companion.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "slurm-plugin/observe/cluster_view.h"
@@ -23,7 +24,8 @@
 namespace dl::policyd {
 
 // "starts again with 4 learners instead of 2: ..."
-std::string resize_text(const policy::Job& job, int learners);
+// wanted: the number of learners for which its own ones vote.
+std::string resize_text(const policy::Job& job, int learners, std::optional<int> wanted);
 
 // "may grow from 2 to 4 learners: nodes n3 and n4 are free"
 std::string growth_text(const policy::ClusterState& state, const policy::Growth& growth);

@@ -486,6 +486,16 @@ TEST(WhySizeTest, SaysWhyAJobHasItsSize) {
   records.jobs[0].comment = "dl:PROCESSING attempt=1 dir=/x";
   ClusterView view = view_of(records, site(4));
   EXPECT_NE(policy::why_size(&view.state, {}, {}, 0).find("nothing is known of its speed yet"), std::string::npos);
+  // Its learners vote.
+  const auto voting = [&](int wanted) {
+    records.jobs[0].start_s = kNow - 1000;
+    records.jobs[0].comment = "dl:PROCESSING attempt=1 vote=" + std::to_string(wanted) + " dir=/x";
+    ClusterView seen = view_of(records, site(4));
+    const auto speeds = observe::sizes_now(records, &seen);
+    return policy::why_size(&seen.state, speeds, {}, 0);
+  };
+  EXPECT_NE(voting(2).find("as many as its learners vote for"), std::string::npos) << voting(2);
+  EXPECT_NE(voting(4).find("start again with 4, since its learners vote for 4"), std::string::npos) << voting(4);
 }
 
 }  // namespace

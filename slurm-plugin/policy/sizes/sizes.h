@@ -41,6 +41,8 @@ struct JobSpeeds {
   double age_s = 0;   // since it started first
   int restarts = 0;   // changes of size so far
   double left_s = 0;  // elastic::Job::left_s
+  // Learners for which its own ones vote, by which the speeds were made; 0: they were measured. For why_size() alone.
+  int wanted = 0;
 };
 
 struct SizeOptions {

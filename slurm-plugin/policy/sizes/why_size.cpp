@@ -25,11 +25,13 @@ std::string why_it_rests(const ClusterState& state, const Job& job, const JobSpe
   int larger = 0;
   for (const SizeSpeed& speed : known.speeds)
     if (speed.learners > now && (larger == 0 || speed.learners < larger)) larger = speed.learners;
+  if (now == known.wanted) return "as many as its learners vote for";
   if (now >= job.max_learners) return "it may not have more";
   if (speed_now <= 0) return "as it started, since its speed at this size is not known yet";
   if (larger == 0) return "larger sizes are tried when it has run at the present one";
   const double gain = speed_at(known, larger) / speed_now;
-  const std::string text = fmt::format("with {} it would train {:.2f} times as fast, ", larger, gain);
+  const std::string text = known.wanted > 0 ? fmt::format("its learners vote for {}, ", known.wanted)
+                                            : fmt::format("with {} it would train {:.2f} times as fast, ", larger, gain);
   if (gain < 1 + least_gain) return text + "which is not worth a restart";
   const int type = state.type_held(job);
   const bool wanted = std::any_of(state.jobs.begin(), state.jobs.end(), [&](const Job& other) {
@@ -58,8 +60,9 @@ std::string why_size(ClusterState* state, const std::vector<JobSpeeds>& speeds, 
                              rests_s);
   for (const Resize& resize : decide_steadily(state, speeds, options).resizes)
     if (resize.job == job)
-      return has + fmt::format("it is about to start again with {}, which lets its tenant's jobs end sooner",
-                               learners_of(resize.parts));
+      return has + fmt::format("it is about to start again with {}, {}", learners_of(resize.parts),
+                               known->wanted > 0 ? fmt::format("since its learners vote for {}", known->wanted)
+                                                 : "which lets its tenant's jobs end sooner");
   return has + why_it_rests(*state, it, *known, options.least_gain);
 }
 

@@ -24,6 +24,7 @@ namespace {
 
 constexpr int kReports = 3;  // the child's descriptor of the pipe to the agent
 constexpr int kMaxDescriptors = 1024;
+constexpr int64_t kLateMs = 2000;  // a wait that ends so late was a suspension
 
 struct Rates {  // nvmlUtilization_t: percent of the time since the driver's last sample
   unsigned gpu = 0, memory = 0;
@@ -158,11 +159,14 @@ bool look_at(const Asked& nvml, SmActivity* sms, std::vector<Watched>* gpus, int
   int64_t looked_ms = monotonic_ms();
   int highest = 0;
   for (int looks = 1;; ++looks) {
+    const int64_t waits_ms = monotonic_ms();
     wait_ms(look_ms);
     const int64_t now_ms = monotonic_ms();
     protocol::GpuUse look;
     if (!look_at(asked, &sms, &watched, now_ms - looked_ms, &look)) ::_exit(0);
     looked_ms = now_ms;
+    // While a job is suspended, other jobs may use its GPUs: what the driver tells of that time is not this learner's.
+    if (now_ms - waits_ms > look_ms + kLateMs) continue;
     highest = std::max(highest, look.percent);
     look.percent = looks % GpuSampler::kLooks == 0 ? std::exchange(highest, 0) : -1;
     if (::write(kReports, &look, sizeof look) != static_cast<ssize_t>(sizeof look)) break;

@@ -70,6 +70,24 @@ told() {
   jq -es 'map(select(.use and .learner == null)) | .[0].use | (.gpu_share - 0.8 | fabs) < 0.01 and .gpus_measured == 1' job/events.jsonl
 }
 
+@test "while a job is suspended its GPUs are others': what they use then does not count as its own" {
+  echo 80e >uses # 320 W
+  began=$(date +%s)
+  "$dlrun" --job-dir job -g 1 -- sh -c 'echo $PPID >agent; until [ -e over ]; do sleep 0.1; done' >said 2>&1 3>&- &
+  told 'used 80 % of 1 GPU, '
+  before=$(date +%s)
+  mapfile -t stopped < <(pgrep -x -P "$(cat agent)" dl-agent)
+  kill -STOP "${stopped[@]}" "$(cat agent)"
+  sleep 12
+  kill -CONT "$(cat agent)" "${stopped[@]}"
+  touch over
+  wait
+  # It had 320 J a second until it was suspended, and for as long as it took to end.
+  most=$((320 * ($(date +%s) - began - 10)))
+  jq -es --argjson most "$most" --argjson least $((320 * (before - began) / 8)) \
+    'map(select(.use and .learner == null)) | .[0].use.gpu_joules | . > $least and . < $most' job/events.jsonl
+}
+
 @test "of each learner it is told what it uses, also of how many SMs its GPU was busy, while it runs and afterwards" {
   echo 90/45 20 >uses
   "$dlrun" --job-dir job -n 2 -g 1 -- sh -c 'until [ -e over ]; do sleep 0.1; done' >said 2>&1 3>&- &

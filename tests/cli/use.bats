@@ -78,7 +78,7 @@ told() {
   before=$(date +%s)
   mapfile -t stopped < <(pgrep -x -P "$(cat agent)" dl-agent)
   kill -STOP "${stopped[@]}" "$(cat agent)"
-  sleep 12
+  sleep 12 # for so long another job uses the GPU
   kill -CONT "$(cat agent)" "${stopped[@]}"
   touch over
   wait

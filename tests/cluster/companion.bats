@@ -126,6 +126,31 @@ none_left() { [ -z "$(on_login squeue -h --name="dl-companion-$1" -o %i)" ]; }
   wait_for 40 "no companion is left" none_left "$job"
 }
 
+@test "slurmctld is away while a companion trains: nothing stops, and the companion goes with its job afterwards" {
+  training
+  grow
+  before=$(dlctl status --json "$job" | jq '[.[0].ranks[].step] | min')
+  dl_sandbox daemon stop slurmctld
+  trains_on() { [ "$(jq -s "[.[] | select(.step != null) | .step] | max" "dl-$job/events.jsonl")" -gt $((before + 40)) ]; }
+  wait_for 60 "both learners save and train on" trains_on
+  dl_sandbox daemon start slurmctld
+  wait_for 30 "slurmctld answers" on_login scontrol ping
+  [ "$(learners_of "$job")" = 2 ]
+  [ "$(dlctl status --json "$job" | jq '.[0].attempt')" = 2 ]
+  on_login scancel "$job"
+  wait_for 60 "no companion is left" none_left "$job"
+}
+
+@test "a companion whose time is over saves and goes, and the job goes on on its own node" {
+  training
+  grow
+  on_login scontrol update JobId="$companion" TimeLimit=1
+  wait_for 120 "job $job trains with 1 learner" trains_with "$job" 1
+  assert_contains "$(output)" 'n2 is left out; 1 learner on n1'
+  [ "$(dlctl status --json "$job" | jq '.[0].restarts')" = 0 ]
+  wait_for 40 "no companion is left" none_left "$job"
+}
+
 @test "a job that may not grow says why" {
   fixed=$(submit --dl-framework=generic --dl-learners=1 --dl-gpus=1 --dl-checkpoint=ck train.sh 100000 50)
   wait_step "$fixed" 1 30

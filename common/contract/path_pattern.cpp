@@ -10,7 +10,7 @@
 namespace dl {
 namespace {
 
-constexpr const char* kAllowed =
+constexpr const char* kPatternAllowed =
     "%j (job id), %A and %a (array, and index in it), %x (job name), %u (user), %% (a percent sign), and ~/ in front "
     "(home directory)";
 constexpr size_t kMaxWidth = 10;  // the limit of sbatch
@@ -29,7 +29,7 @@ constexpr Letter kLetters[] = {
 };
 
 Error refuse(std::string_view path, const std::string& why) {
-  return Error{Errc::kInvalid, fmt::format("'{}': {}; allowed: {}", printable(path), why, kAllowed)};
+  return Error{Errc::kInvalid, fmt::format("'{}': {}; allowed: {}", printable(path), why, kPatternAllowed)};
 }
 
 bool is_number(const std::string& text) {

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "common/contract/vote_hint.h"
+
 namespace dl {
 namespace {
 

@@ -429,7 +429,7 @@ void come_to_rest(bool voting) {
     for (int i = 0; i < jobs; ++i) world.submit(begin_s + (dice.one_in(3) ? 600 * dice.from(1, 3) : 1'000'000));
     for (int round = 0; round < kRounds; ++round) {
       world.round(true);
-      if (HasFatalFailure()) FAIL() << "seed " << seed << " round " << round;
+      if (::testing::Test::HasFatalFailure()) FAIL() << "seed " << seed << " round " << round;
     }
     // The last of the jobs that end ends after half an hour; what follows takes a few resizes of each job.
     EXPECT_LE(world.last_resize_s(), begin_s + 4000)

@@ -83,7 +83,7 @@ END
   wait_for 30 "job $job runs with two learners" runs_with "$job" 2
   in_training "$job"
   wait_for 60 "the comment of job $job has its vote" votes_for "$job" 1 1
-  wait_file daemon.log "job $job: resize: starts again with 1 learners instead of 2" 90
+  wait_file daemon.log "job $job: resize: starts again with 1 learner instead of 2: its learners vote for 1" 90
   wait_for 60 "job $job runs with one learner" runs_with "$job" 1
   wait_file "slurm-$job.out" 'attempt 2 starts at train step [1-9]' 20
   wait_for 20 "its vote still stands" votes_for "$job" 2 1

@@ -82,7 +82,8 @@ class LogIndex {
 
   int64_t base_ms_ = 0;
   bool estimated_ = false;
-  std::vector<std::vector<Points>> pages_;  // of kPage ranks each, or empty: one high rank in a forged index costs little
+  std::vector<std::vector<Points>>
+      pages_;  // of kPage ranks each, or empty: one high rank in a forged index costs little
 };
 
 // Returns the index without every second entry of each rank; the newest entry of each rank stays. Empty if `bytes` is

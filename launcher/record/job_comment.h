@@ -20,12 +20,12 @@ struct JobComment {
   std::string user_text;
   JobState state = JobState::kPending;
   int attempt = 0;
-  int64_t step = -1;  // newest train step known to be saved; -1 = unknown
-  IdleHint idle;      // GPUs not used for longer than [idle] in dl.toml allows
-  PaceHint pace;      // how far it has trained, for dlpolicyd's metrics
-  std::string scale;  // format_scale_hint(), of an elastic job
+  int64_t step = -1;        // newest train step known to be saved; -1 = unknown
+  IdleHint idle;            // GPUs not used for longer than [idle] in dl.toml allows
+  PaceHint pace;            // how far it has trained, for dlpolicyd's metrics
+  std::string scale;        // format_scale_hint(), of an elastic job
   std::optional<int> vote;  // learners that the votes of an elastic job ask for
-  std::string dir;    // job directory, absolute
+  std::string dir;          // job directory, absolute
   std::string reason;
 };
 

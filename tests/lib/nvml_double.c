@@ -2,8 +2,8 @@
 // A double of NVIDIA's management library, for machines without a GPU: a GPU for each word of the file that
 // $NVML_DOUBLE names ("0 97": GPU 0 is not used, GPU 1 is at 97 %; a word "x": its use cannot be had, "h": whoever asks
 // for it waits for ever). A GPU has 10 MiB in use and takes 4 W for each percent. It gives no samples and no energy, as
-// older GPUs. A word such as "90/45": one of the newer GPUs, which tell that 45 % of their SMs were busy. "80e": one that
-// counts its energy, whoever uses it.
+// older GPUs. A word such as "90/45": one of the newer GPUs, which tell that 45 % of their SMs were busy. "80e": one
+// that counts its energy, whoever uses it.
 //   cc -shared -fPIC -o libnvidia-ml.so.1 nvml_double.c; LD_LIBRARY_PATH=FOLDER
 #include <stdio.h>
 #include <stdlib.h>

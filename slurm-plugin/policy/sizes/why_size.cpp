@@ -30,8 +30,9 @@ std::string why_it_rests(const ClusterState& state, const Job& job, const JobSpe
   if (speed_now <= 0) return "as it started, since its speed at this size is not known yet";
   if (larger == 0) return "larger sizes are tried when it has run at the present one";
   const double gain = speed_at(known, larger) / speed_now;
-  const std::string text = known.wanted > 0 ? fmt::format("its learners vote for {}, ", known.wanted)
-                                            : fmt::format("with {} it would train {:.2f} times as fast, ", larger, gain);
+  const std::string text = known.wanted > 0
+                               ? fmt::format("its learners vote for {}, ", known.wanted)
+                               : fmt::format("with {} it would train {:.2f} times as fast, ", larger, gain);
   if (gain < 1 + least_gain) return text + "which is not worth a restart";
   const int type = state.type_held(job);
   const bool wanted = std::any_of(state.jobs.begin(), state.jobs.end(), [&](const Job& other) {

@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "common/contract/batch_range.h"
+#include "common/contract/data_request.h"
 #include "common/contract/metric_patterns.h"
 #include "common/contract/request_values.h"
 
@@ -27,6 +28,8 @@ struct JobRequest {
   std::optional<std::chrono::seconds> hang_timeout;
   std::optional<std::vector<std::string>> metrics;
   std::optional<std::string> image;
+  std::optional<dl::data::DataFlag> data;
+  std::optional<dl::data::ResultsFlag> results;
   std::optional<Placement> placement;
   std::optional<Tier> tier;
 

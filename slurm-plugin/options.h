@@ -22,7 +22,7 @@ struct Option {
   Status (*read)(std::string_view value, JobRequest* into);  // parses a value; the flag's name is not in its message
 };
 
-constexpr size_t kOptionCount = 13;
+constexpr size_t kOptionCount = 15;
 extern const std::array<Option, kOptionCount> kOptions;
 
 // Reads one value into the request; a second value for the same flag replaces the first, a bad one changes nothing.

@@ -240,6 +240,10 @@ Result<Cache> parse_cache(std::string_view text) {
   return refused(text, "is not a way to cache", "cache=node, cache=shard, cache=none");
 }
 
+Cache usual_cache(std::string_view from, bool has_checksum) {
+  return place_of(from) == Place::kPath && !has_checksum ? Cache::kNone : Cache::kNode;
+}
+
 bool operator==(const Source& a, const Source& b) {
   return a.from == b.from && a.to == b.to && a.cache == b.cache && a.checksum == b.checksum;
 }
@@ -290,7 +294,7 @@ Status check_source(Source* source) {
   if (place == Place::kUrl && source->checksum.empty())
     return refused(source->from, "has no checksum, so nobody can tell whether it is still the same",
                    "a URL with checksum=sha256:DIGEST");
-  if (source->cache == Cache::kNone && (place == Place::kRemote || place == Place::kUrl))
+  if (source->cache == Cache::kNone && place != Place::kPath)
     return refused(source->from, "is not a path, so it cannot be read where it lies", "cache=node, cache=shard");
   if (source->cache == Cache::kShard && !source->checksum.empty())
     return refused(source->from, "is a single file, as its checksum says, which has no parts", "cache=node");
@@ -331,6 +335,10 @@ Result<DataFlag> parse_data(std::string_view text) {
     seen.push_back(key);
     DL_TRY(read_option(option, key, equals == std::string::npos ? "" : option.substr(equals + 1), &flag.source));
   }
+  const auto says = [&seen](const char* key) { return std::find(seen.begin(), seen.end(), key) != seen.end(); };
+  if (place_of(flag.source.from) == Place::kCatalogue && (says("cache") || says("checksum")))
+    return refused(flag.source.from, "is cached and checked as the site's catalogue says", "@NAME[,to=DIR]");
+  if (!says("cache")) flag.source.cache = usual_cache(flag.source.from, says("checksum"));
   DL_TRY(check_source(&flag.source));
   return flag;
 }

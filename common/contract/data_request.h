@@ -25,10 +25,13 @@ enum class Cache {
 };
 const char* cache_name(Cache cache);  // "node", "shard", "none"
 Result<Cache> parse_cache(std::string_view text);
+// How a source is cached where nobody says: a path is read where it lies, unless it has a checksum, which is checked
+// when it is copied; anything else is copied to each node.
+Cache usual_cache(std::string_view from, bool has_checksum);
 
 struct Source {
-  std::string from;      // a path, NAME:PATH, https://..., or @NAME of the site's catalogue
-  std::string to = {};   // the folder below DATA_DIR, "a/b"; empty: DATA_DIR itself
+  std::string from;     // a path, NAME:PATH, https://..., or @NAME of the site's catalogue
+  std::string to = {};  // the folder below DATA_DIR, "a/b"; empty: DATA_DIR itself
   Cache cache = Cache::kNode;
   std::string checksum = {};  // "sha256:" and 64 lower-case digits, of a single file; empty: none
 };
@@ -57,7 +60,8 @@ Status check_source(Source* source);
 Status check_sources(std::vector<Source>* sources);
 
 // --dl-data=SRC[,to=DIR][,cache=node|shard|none][,checksum=sha256:DIGEST], or FILE.toml with several sources, or @NAME.
-// A SRC in double quotes, with \ before " and \, may hold commas. Options come in any order, each at most once.
+// A SRC in double quotes, with \ before " and \, may hold commas. Options come in any order, each at most once. How
+// @NAME is cached, and its checksum, are in the site's catalogue. Without cache= the usual one is chosen.
 struct DataFlag {
   std::string file;  // path of FILE.toml; empty: `source` is meant
   Source source;

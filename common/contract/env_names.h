@@ -19,6 +19,8 @@ constexpr const char* kPreflight = "DL_PREFLIGHT";    // off, quick, full
 constexpr const char* kHangTimeout = "DL_HANG_TIMEOUT";  // TIME
 constexpr const char* kMetrics = "DL_METRICS";           // expressions that find metrics in logs (metric_patterns.h)
 constexpr const char* kImage = "DL_IMAGE";               // PATH of a container image
+constexpr const char* kData = "DL_DATA";                 // SRC[,to=..]... or FILE.toml (data_request.h)
+constexpr const char* kResults = "DL_RESULTS";           // DEST[,checkpoint] (data_request.h)
 constexpr const char* kNodePlacement = "DL_PLACEMENT";   // pack, spread
 constexpr const char* kPmix = "DL_PMIX";  // which PMIx server serves MPI learners, dlrun or slurm; only set by hand
 // With "0" a rendezvous serves connections of any user; only set by hand.

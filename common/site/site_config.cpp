@@ -14,6 +14,7 @@
 #include "common/base/unique_fd.h"
 #include "common/contract/env_names.h"
 #include "common/contract/path_pattern.h"
+#include "common/site/site_data_toml.h"
 #include "common/site/site_failures.h"
 #include "common/site/site_tenants_toml.h"
 #include "common/site/site_values.h"
@@ -277,6 +278,7 @@ struct Section {
   Status (*read)(const toml::node& node, const std::string& file, SiteConfig* config);
 };
 constexpr std::array kSections{
+    Section{"data", "[data]", read_site_data},
     Section{"failure", "[[failure]]",
             [](const Node& n, const std::string& file, SiteConfig* c) -> Status {
               DL_TRY_ASSIGN(c->failures, read_failure_rows(n, file));

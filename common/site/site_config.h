@@ -13,6 +13,7 @@
 #include "common/base/result.h"
 #include "common/contract/failure_row.h"
 #include "common/contract/request_values.h"
+#include "common/site/site_data.h"
 #include "common/site/site_tenants.h"
 
 namespace dl {
@@ -83,6 +84,8 @@ struct SiteConfig {
   // [image]
   std::string image_runtime = "auto";    // a runtime of launcher/image, or "auto": the first that can run the image
   std::vector<std::string> image_binds;  // folders of the nodes that every container can see
+  // [data]
+  SiteData data;
   // [idle]: GPUs that a job holds and does not use
   SiteIdle idle;
   // [metrics]

@@ -31,6 +31,7 @@
 #include "launcher/metrics/log_patterns.h"
 #include "launcher/options/machine_gpus.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/record/sources_file.h"
 #include "launcher/slurm_cli/slurm_cli.h"
 
 extern char** environ;
@@ -228,6 +229,37 @@ void find_user(plan::PlanInput* input) {
   if (input->home.empty()) input->home = entry->pw_dir;
 }
 
+// The sources of --data, with the names of the site's catalogue resolved, and the program that fetches them.
+Status find_sources(const RunCommand& run, const SiteSettings& settings, plan::PlanInput* input) {
+  const plan::Request& request = input->request;
+  if (!request.data && !request.results) return {};
+  const std::string from = run.request.data ? "--data" : env::kData;
+  const auto program = program_beside(input->agent_path, "dl-data", "data");
+  if (!program) return Error{Errc::kNotFound, from + ": " + program.error().text};
+  input->data_program = *program;
+  if (!request.data) return {};
+  if (request.data->file.empty()) {
+    input->sources = {request.data->source};
+  } else {
+    const std::string file = request.data->file;
+    const bool home = file.rfind("~/", 0) == 0;
+    const auto path = std::filesystem::path(input->work_dir) / (home ? input->home + file.substr(1) : file);
+    auto sources = data::load_source_file(path.lexically_normal().string());
+    if (!sources) return std::move(sources).error().with_context(from);
+    input->sources = *std::move(sources);
+  }
+  const auto account = input->environment.find("SLURM_JOB_ACCOUNT");
+  const std::string tenant = account == input->environment.end() ? "" : account->second;
+  const auto folders = data::catalogue_folders(input->site.data, settings.path);
+  if (Status known = data::resolve_names(folders, tenant, &input->sources); !known)
+    return std::move(known).error().with_context(from);
+  record::make_absolute(input->work_dir, input->home, &input->sources);
+  if (input->site.data.shared.empty()) return {};
+  const std::string shared = fmt::format("{}/{}", input->site.data.shared, input->uid);
+  input->prefetched = ::access((record::prefetched(shared, input->sources) + ".done").c_str(), F_OK) == 0;
+  return {};
+}
+
 Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& settings, bool again) {
   GatheredInput gathered;
   plan::PlanInput& input = gathered.input;
@@ -259,6 +291,8 @@ Result<GatheredInput> gather_input(const RunCommand& run, const SiteSettings& se
     gathered.notes.push_back(run.command.front() + " is an MPI program: started through mpirun");
   }
   DL_TRY_ASSIGN(input.request, plan::read_request(input.environment, options, input.site));
+  input.uid = ::geteuid();
+  DL_TRY(find_sources(run, settings, &input));
   metrics::LogPatterns patterns;
   for (const std::string& pattern : input.request.metrics)
     if (Status added = event_folder(pattern).empty() ? patterns.add(pattern) : Status(); !added)

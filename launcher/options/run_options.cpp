@@ -38,6 +38,10 @@ ParsedArguments parse_arguments(int argc, char** argv) {
   line.option("--metrics", &run.request.metrics, "Values in the output: 'loss %{FLOAT:loss} at step %{INT:step}'")
       .form("EXPRESSION[ || EXPRESSION]...");
   line.option("--image", &run.request.image, "Container image that the learners run in").form("PATH");
+  line.option("--data", &run.request.data, "Data that is there before the learners start: a path, a remote or a URL")
+      .form("SRC[,to=DIR][,cache=MODE]|FILE.toml|@NAME");
+  line.option("--results", &run.request.results, "Where results and logs are stored at each end of the job")
+      .form("DEST[,checkpoint]");
   line.option("--bind", &run.request.bind, "Learners on CPUs of their own: none, cores or numa").form("MODE");
   line.flag("--alone", &run.request.alone, "Tell the only learner no rank, as if it were started by hand");
   line.option("--job-dir", &run.job_dir, "Where events and logs go (%j: job id)").form("PATH");

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "common/base/count.h"
 #include "common/base/hostlist.h"
@@ -14,18 +13,12 @@
 #include "common/contract/metric_patterns.h"
 #include "common/contract/path_pattern.h"
 #include "launcher/plan/capacity.h"
+#include "launcher/plan/plan_data.h"
 #include "launcher/plan/rank_placement/rank_placement.h"
 #include "launcher/plan/srun.h"
 
 namespace dl::plan {
 namespace {
-
-std::string absolute(const std::string& base, const std::string& path) {
-  // An absolute path replaces the base.
-  std::string text = (std::filesystem::path(base) / path).lexically_normal().string();
-  while (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
-}
 
 // As many learners as the job has tasks, or one per node if it names no tasks; without Slurm, one.
 LearnerRange default_learners(const Allocation& allocation) {
@@ -214,17 +207,11 @@ void add_bind(const std::string& path, LaunchPlan* plan) {
 // Finds the job directory, the checkpoint directory and the folders of event files. All may contain names of the job.
 Status find_paths(const PlanInput& input, LaunchPlan* plan) {
   const Allocation& allocation = input.allocation;
-  PathNames names;
-  name_job(allocation.job_id, &names);
-  // Without Slurm no job has a name, so the command names it, as in Slurm.
-  const std::string command = input.command.empty() ? std::string() : input.command.front();
-  names.name = allocation.job_name.empty() ? command.substr(command.rfind('/') + 1) : allocation.job_name;
-  names.user = input.user;
-  names.home = input.home;
+  const PathNames names = names_of(input);
   auto job_dir = expand_path(input.site.job_dir, names);
   if (!job_dir) return std::move(job_dir).error().with_context("--job-dir");
-  plan->work_dir = absolute("/", input.work_dir);
-  plan->job_dir = absolute(allocation.submit_dir.empty() ? plan->work_dir : allocation.submit_dir, *job_dir);
+  plan->work_dir = absolute_path("/", input.work_dir);
+  plan->job_dir = absolute_path(allocation.submit_dir.empty() ? plan->work_dir : allocation.submit_dir, *job_dir);
   if (input.run_number > 1) plan->job_dir += "." + std::to_string(input.run_number);
   auto metrics = expand_metrics(input.request.metrics, names);
   if (!metrics) return std::move(metrics).error().with_context("--metrics");
@@ -233,7 +220,7 @@ Status find_paths(const PlanInput& input, LaunchPlan* plan) {
   if (!plan->checkpoint) return {};
   if (Status expanded = expand_checkpoint(names, &*plan->checkpoint); !expanded)
     return std::move(expanded).error().with_context("--checkpoint");
-  plan->checkpoint->path = absolute(plan->work_dir, plan->checkpoint->path);
+  plan->checkpoint->path = absolute_path(plan->work_dir, plan->checkpoint->path);
   // The working directory may have what the path itself may not, and each learner would refuse it.
   auto read = parse_checkpoint(format_checkpoint(*plan->checkpoint));
   if (!read) return std::move(read).error().with_context("--checkpoint");
@@ -308,6 +295,7 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   LaunchPlan plan;
   DL_TRY(find_paths(input, &plan));
   copy_request(input, *chosen, &plan);
+  DL_TRY(plan_data(input, &plan));
   plan.rank_placement = policy->name;
   plan.asked = input.request.learners ? *input.request.learners : default_learners(input.allocation);
   if (input.request.gpus) {
@@ -421,6 +409,7 @@ LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts&
   context.work_dir = plan.work_dir;
   if (plan.batch) describe_batch(*plan.batch, plan.split, &context);
   if (plan.checkpoint) context.checkpoint_dir = plan.checkpoint->path;
+  if (plan.data) context.data_dir = plan.data->dir;
   context.command = shell_words(plan.command);
   move_to_rank(plan, rank, &context);
   return context;

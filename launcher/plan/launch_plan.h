@@ -11,6 +11,7 @@
 
 #include "common/base/result.h"
 #include "common/contract/batch_split.h"
+#include "common/contract/data_request.h"
 #include "common/site/site_config.h"
 #include "frameworks/catalogue.h"
 #include "frameworks/learner_environment.h"
@@ -58,6 +59,20 @@ struct CompanionStep {
   std::string ranks;                         // of its tasks, in their order (common/contract/rank_list.h)
 };
 
+// What is fetched before the learners of an attempt start, on each node.
+struct PlannedData {
+  std::vector<dl::data::Source> sources;  // absolute paths, remotes and URLs; no names of the catalogue
+  std::string cache;                      // the folder of caches on each node; each user has one in it
+  uint64_t limit = 0;                     // bytes of the user's; 0: what the disk holds
+  std::string folder;                     // what dl-data makes on each node: links to the data
+  std::string dir;                        // DATA_DIR: `folder`, or the only source if it is read where it lies
+};
+// Where results and logs are stored at each end.
+struct PlannedResults {
+  std::string to;           // an absolute path or NAME:PATH, of this job alone
+  bool checkpoint = false;  // the newest checkpoint, too
+};
+
 struct LaunchPlan {
   // Who
   std::string job_id;   // Slurm's number, "ARRAY_INDEX" of an array, or "local-..."
@@ -96,9 +111,12 @@ struct LaunchPlan {
   std::string work_dir;                      // absolute
   std::string job_dir;                       // absolute
   std::optional<CheckpointSpec> checkpoint;  // its path made absolute
-  std::optional<BatchRange> batch;           // as asked
-  BatchSplit split;                          // of these learners; where there is a batch
-  int restarts = 0;                          // restarts allowed inside the allocation
+  std::optional<PlannedData> data;
+  std::optional<PlannedResults> results;
+  std::string data_program;         // dl-data, where one of the two is there
+  std::optional<BatchRange> batch;  // as asked
+  BatchSplit split;                 // of these learners; where there is a batch
+  int restarts = 0;                 // restarts allowed inside the allocation
   Tier tier = Tier::kAuto;
   std::chrono::seconds grace{30};     // SIGTERM -> SIGKILL
   std::optional<int64_t> end_time_s;  // Unix time of the time limit
@@ -137,8 +155,12 @@ struct PlanInput {
   std::string work_dir;              // absolute: where dlrun was called
   int run_number = 1;                // which dlrun of the job this is; each has its own job directory
   std::string user, home;            // replace %u and ~ in paths; may be empty
-  image::Container container;        // the request's image, with the site's binds
-  std::string python_folder;         // of our Python package, for learners outside an image; empty: unset
+  unsigned uid = 0;
+  std::vector<dl::data::Source> sources;  // of --data: names of the catalogue are resolved, paths absolute
+  bool prefetched = false;                // the shared cache holds them already (dlctl data prefetch)
+  std::string data_program;               // dl-data, where --data or --results is given
+  image::Container container;             // the request's image, with the site's binds
+  std::string python_folder;              // of our Python package, for learners outside an image; empty: unset
   std::string agent_path = "dl-agent";
   std::string mpi_plugin = "pmix";  // srun --mpi= if PMIx is needed and pmix_server is empty
   std::string pmix_server;          // path of dl-pmix if dlrun shall serve PMIx itself, else empty

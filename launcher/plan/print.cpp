@@ -192,6 +192,21 @@ std::string batch_text(const LaunchPlan& plan) {
   return text + ", learning rate x " + format_lr_scale(lr_scale(*plan.batch, split.batch));
 }
 
+// "lab:bucket/train in train, cached on each node"
+std::string source_text(const dl::data::Source& source) {
+  std::string text = dl::data::shown_place(source.from);
+  if (!source.to.empty()) text += " in " + printable(source.to, 400);
+  constexpr const char* kHow[] = {", cached on each node", ", a part of it cached on each node",
+                                  ", read where it lies"};
+  return text + kHow[static_cast<size_t>(source.cache)];
+}
+
+void print_data(const LaunchPlan& plan, std::string* out) {
+  if (plan.data)
+    for (const dl::data::Source& source : plan.data->sources) row(out, "data", source_text(source));
+  if (plan.results) row(out, "results", printable(plan.results->to, 400));
+}
+
 void print_learners(const LaunchPlan& plan, std::string* out) {
   size_t width = 4;
   for (const PlannedNode& node : plan.nodes) width = std::max(width, node.name.size());
@@ -258,6 +273,24 @@ void append_string(const std::string& value, std::string* out) {
   }
 }
 
+// Only written if asked for, so that the plans of other jobs do not change.
+void add_data(const LaunchPlan& plan, Json* json) {
+  if (plan.data) {
+    Json sources = Json::array();
+    for (const dl::data::Source& source : plan.data->sources) {
+      Json item = {{"from", dl::data::shown_place(source.from)},
+                   {"to", source.to},
+                   {"cache", dl::data::cache_name(source.cache)}};
+      if (!source.checksum.empty()) item["checksum"] = source.checksum;
+      sources.push_back(std::move(item));
+    }
+    Json data = {{"dir", plan.data->dir}, {"folder", plan.data->folder}, {"cache", plan.data->cache}};
+    data["sources"] = std::move(sources);
+    (*json)["data"] = std::move(data);
+  }
+  if (plan.results) (*json)["results"] = {{"to", plan.results->to}, {"checkpoint", plan.results->checkpoint}};
+}
+
 // The same text as dumped(..., 2) makes for an array of objects that contain objects. For 10,000 learners with their
 // variables dumped() took ten times as long.
 void append_learners(const LaunchPlan& plan, const RunFacts& facts, EnvironmentView* view, std::string* out) {
@@ -309,6 +342,7 @@ std::string plan_text(const LaunchPlan& plan, const RunFacts& facts, const Envir
   if (plan.bind != bind::BindMode::kNone) row(&out, "bound to", bind::bind_name(plan.bind));
   if (!plan.activate.empty()) row(&out, "activation", printable(plan.activate, 400));
   for (const std::string& pattern : plan.metrics) row(&out, "metrics", printable(pattern, 400));
+  print_data(plan, &out);
   if (plan.batch) row(&out, "batch", batch_text(plan));
   row(&out, "checkpoint", plan.checkpoint ? format_checkpoint(*plan.checkpoint) : "none: a stopped job begins anew");
   row(&out, "restarts", std::to_string(plan.restarts));
@@ -376,6 +410,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
                      {"accumulation", plan.split.accumulation},
                      {"rule", batch_rule_name(plan.batch->rule)},
                      {"lr_scale", lr_scale(*plan.batch, plan.split.batch)}};
+  add_data(plan, &json);
   json["restarts"] = plan.restarts;
   json["tier"] = tier_name(plan.tier);
   json["grace_s"] = plan.grace.count();

@@ -69,6 +69,9 @@ Result<Request> read_request(const Environment& environment, const RequestOption
   DL_TRY(read_value(metrics, parse_metrics, &request.metrics));
   const auto image = find_value(environment, env::kImage, options.image, "--image");
   DL_TRY(read_value(image, parse_image, &request.image));
+  DL_TRY(read_value(find_value(environment, env::kData, options.data, "--data"), data::parse_data, &request.data));
+  const auto results = find_value(environment, env::kResults, options.results, "--results");
+  DL_TRY(read_value(results, data::parse_results, &request.results));
   const auto bind = find_value(environment, env::kBind, options.bind, "--bind");
   DL_TRY(read_value(bind, bind::parse_bind, &request.bind));
   request.alone = options.alone;

@@ -10,6 +10,7 @@
 
 #include "common/base/result.h"
 #include "common/contract/batch_range.h"
+#include "common/contract/data_request.h"
 #include "common/contract/metric_patterns.h"
 #include "common/contract/request_values.h"
 #include "common/site/site_config.h"
@@ -33,6 +34,8 @@ struct RequestOptions {
   std::optional<std::string> hang_timeout;    // --hang-timeout
   std::optional<std::string> metrics;         // --metrics
   std::optional<std::string> image;           // --image
+  std::optional<std::string> data;            // --data
+  std::optional<std::string> results;         // --results
   std::optional<std::string> bind;            // --bind
   bool alone = false;                         // --alone
 };
@@ -50,9 +53,11 @@ struct Request {
   Tier tier = Tier::kAuto;
   std::string rank_placement = "block";
   PreflightMode preflight = PreflightMode::kOff;
-  std::chrono::seconds hang_timeout{0};  // 0: none
-  std::vector<std::string> metrics;      // expressions that find metrics in the output (metric_patterns.h)
-  std::optional<std::string> image;      // container image, as typed; absent: none
+  std::chrono::seconds hang_timeout{0};          // 0: none
+  std::vector<std::string> metrics;              // expressions that find metrics in the output (metric_patterns.h)
+  std::optional<std::string> image;              // container image, as typed; absent: none
+  std::optional<dl::data::DataFlag> data;        // what is fetched before the learners start
+  std::optional<dl::data::ResultsFlag> results;  // where results are stored
   bind::BindMode bind = bind::BindMode::kNone;
   bool alone = false;  // one learner that is told no rank, as a program that is started by hand
 };

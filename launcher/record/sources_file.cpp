@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/record/sources_file.h"
 
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <filesystem>
+
 #include "common/base/atomic_file.h"
 #include "common/json/json.h"
 
@@ -61,6 +66,22 @@ Status write_sources(const std::string& path, const std::vector<data::Source>& s
 Result<std::vector<data::Source>> read_sources(const std::string& path) {
   DL_TRY_ASSIGN(const std::string text, read_small_file(path, kMostSourceBytes));
   return parse_sources(text, path);
+}
+
+void make_absolute(const std::string& base, const std::string& home, std::vector<data::Source>* sources) {
+  for (data::Source& source : *sources) {
+    if (data::place_of(source.from) != data::Place::kPath) continue;
+    const bool at_home = source.from == "~" || source.from.rfind("~/", 0) == 0;
+    const std::string path = at_home ? home + source.from.substr(1) : source.from;
+    source.from = (std::filesystem::path(base) / path).lexically_normal().string();
+    while (source.from.size() > 1 && source.from.back() == '/') source.from.pop_back();
+  }
+}
+
+std::string prefetched(const std::string& cache, const std::vector<data::Source>& sources) {
+  uint64_t hash = 14695981039346656037U;  // FNV-1a: it only tells sets of one user apart
+  for (const char c : format_sources(sources)) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return fmt::format("{}/prefetch/{:016x}", cache, hash);
 }
 
 }  // namespace dl::record

@@ -25,4 +25,10 @@ Status write_sources(const std::string& path, const std::vector<data::Source>& s
 // Reads it: at most 1 MiB. Errors of the file system, or those of parse_sources().
 Result<std::vector<data::Source>> read_sources(const std::string& path);
 
+// Makes the sources that are paths absolute: from `base` on, and "~/" by `home`. Pure.
+void make_absolute(const std::string& base, const std::string& home, std::vector<data::Source>* sources);
+// Where `dlctl data prefetch` keeps what it knows of these sources in the user's shared cache, without the end of the
+// file's name: ".json", and ".done" once all is there. Pure.
+std::string prefetched(const std::string& cache, const std::vector<data::Source>& sources);
+
 }  // namespace dl::record

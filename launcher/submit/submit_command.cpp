@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "common/base/parse.h"
+#include "common/contract/data_request.h"
 #include "common/contract/exit_codes.h"
 #include "common/process/child_process.h"
+#include "common/site/site_config.h"
 #include "launcher/options/run_input.h"
 #include "launcher/plan/allocation/allocation.h"
 #include "launcher/submit/batch_script.h"
@@ -32,7 +35,8 @@ const struct {
     {"dl-batch", &plan::RequestOptions::batch},         {"dl-checkpoint", &plan::RequestOptions::checkpoint},
     {"dl-restarts", &plan::RequestOptions::restarts},   {"dl-hang-timeout", &plan::RequestOptions::hang_timeout},
     {"dl-preflight", &plan::RequestOptions::preflight}, {"dl-metrics", &plan::RequestOptions::metrics},
-    {"dl-image", &plan::RequestOptions::image},
+    {"dl-image", &plan::RequestOptions::image},         {"dl-data", &plan::RequestOptions::data},
+    {"dl-results", &plan::RequestOptions::results},
 };
 
 std::vector<std::string> dlrun_line(const RunCommand& run) {
@@ -90,6 +94,25 @@ void show(const std::string& path, const std::string& script) {
     if (!line.empty()) std::fprintf(stderr, "    %s\n", line.c_str());
 }
 
+// Where the site has a cache that all nodes see, the data is fetched while the job waits (dlctl data prefetch). If that
+// does not work, the job fetches it by itself.
+void prefetch(const RunCommand& run, const std::string& job) {
+  const auto asked = run.request.data ? data::parse_data(*run.request.data) : Result<data::DataFlag>(Error{});
+  if (!asked || (asked->file.empty() && asked->source.cache == data::Cache::kNone)) return;
+  const auto site = load_site_config(default_site_config_path(true));
+  const auto self = own_program();
+  if (!site || site->data.shared.empty() || !self) return;
+  constexpr std::chrono::minutes kPrefetchLimit{5};
+  CommandOptions options;
+  options.timeout = kPrefetchLimit;
+  const std::string dlctl = self->substr(0, self->rfind('/')) + "/dlctl";
+  const auto done = run_command({dlctl, "data", "prefetch", *run.request.data, "--job", job}, options);
+  const std::string words = !done ? done.error().text : (done->ok() ? done->out : done->err);
+  if (!run.quiet)
+    std::fprintf(stderr, "dlrun: %s%s\n",
+                 done && done->ok() ? "" : "the job fetches its data by itself: ", printable(trim(words), 500).c_str());
+}
+
 int failed(const Error& error, int status) {
   std::fprintf(stderr, "dlrun: %s\n", error.text.c_str());
   return status;
@@ -128,6 +151,7 @@ int submit_command(const RunCommand& run) {
     if (written->created) ::unlink(path.c_str());
     return failed(submitted.error(), kExitCannotStart);
   }
+  prefetch(run, submitted->job_id);
   if (!run.quiet) {
     std::fputs(submitted->message.c_str(), stderr);
     std::fprintf(stderr, "dlrun: follow it with: dlctl status %s; dlctl logs %s\n", submitted->job_id.c_str(),

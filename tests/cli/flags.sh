@@ -80,6 +80,13 @@ done <<'END'
 --dl-image=|--dl-image: the value is empty; allowed: PATH
 --dl-image=docker://debian|--dl-image: 'docker://debian' is not the path of a container image; allowed: PATH
 --dl-image=/none.sqfs|--dl-image: '/none.sqfs': No such file or directory; allowed: a directory that holds a system
+--dl-data=|--dl-data: the value is empty; allowed: SRC
+--dl-data=s3://bucket|--dl-data: 's3://bucket' is an address that is not fetched; allowed: a path
+--dl-data=https://ada:hunter2@host/a|--dl-data: the address carries a credential, which others could read in the job's record; allowed: a remote
+--dl-data=https://host/a|--dl-data: 'https://host/a' has no checksum, so nobody can tell whether it is still the same; allowed: a URL
+--dl-data=/none/digits|--dl-data: '/none/digits': No such file or directory
+--dl-data=/none/sets.toml|--dl-data: open /none/sets.toml: No such file or directory
+--dl-results=https://host/a|--dl-results: 'https://host/a' is not a place to store results; allowed: DEST
 --dl-image=/etc|--dl-image: '/etc' is a directory without usr or bin, so no image; allowed: a directory
 --dl-placement=heap|--dl-placement: 'heap' is not a placement; allowed: pack, spread
 --dl-tier=cheap|--dl-tier: 'cheap' is not a tier; allowed: auto, guaranteed, borrow

@@ -45,6 +45,9 @@ Result<PlanInput> read_input(const Options& options, const Catalogue& catalogue)
   input.work_dir = "/home/ada/digits";
   input.agent_path = "/usr/libexec/slurm-dl/dl-agent";
   DL_TRY_ASSIGN(input.request, read_request(input.environment, options.request, input.site));
+  if (input.request.data) input.sources = {input.request.data->source};
+  input.data_program = "/usr/libexec/slurm-dl/dl-data";
+  input.uid = 1000;
   if (in_slurm_job(input.environment)) {
     DL_TRY_ASSIGN(input.allocation, allocation_from_slurm(input.environment));
     if (!options.scontrol.empty()) {
@@ -97,6 +100,8 @@ int main(int argc, char** argv) {
   line.option("--batch", &options.request.batch, "");
   line.option("--checkpoint", &options.request.checkpoint, "");
   line.option("--restarts", &options.request.restarts, "");
+  line.option("--data", &options.request.data, "");
+  line.option("--results", &options.request.results, "");
   line.option("--placement", &options.request.rank_placement, "");
   line.flag("--alone", &options.request.alone, "");
   line.option("--catalogue", &options.catalogue, "folders of entries");

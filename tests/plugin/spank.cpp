@@ -118,7 +118,7 @@ using Hook = int(spank_t, int, char**);
 
 constexpr const char* kFlags[] = {"dl-framework", "dl-learners",     "dl-servers",   "dl-gpus",  "dl-checkpoint",
                                   "dl-restarts",  "dl-hang-timeout", "dl-preflight", "dl-image", "dl-placement",
-                                  "dl-tier",      "dl-batch",        "dl-metrics"};
+                                  "dl-tier",      "dl-batch",        "dl-metrics",   "dl-data",  "dl-results"};
 const std::string kInherited = "SLURM_SPANK__SLURM_SPANK_OPTION_dl_dl_";
 
 class Spank : public testing::Test {

@@ -24,16 +24,18 @@ TEST(Data, is_one_source_with_its_options) {
   const auto plain = parse_data("/data/digits");
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->file, "");
-  EXPECT_EQ(plain->source, (Source{"/data/digits"}));
+  EXPECT_EQ(plain->source, (Source{"/data/digits", "", Cache::kNone})) << "a path is read where it lies";
+  EXPECT_EQ(parse_data("/data/digits,cache=node")->source.cache, Cache::kNode);
+  EXPECT_EQ(parse_data("/data/digits.tar,checksum=" + kSum)->source.cache, Cache::kNode) << "it is checked in the copy";
   const auto remote = parse_data("lab:bucket/train,to=sets/train,cache=shard");
   ASSERT_TRUE(remote) << remote.error().text;
   EXPECT_EQ(remote->source, (Source{"lab:bucket/train", "sets/train", Cache::kShard}));
   const auto url = parse_data("https://host:8443/a/b.tar?version=3,checksum=SHA256:" + std::string(64, 'A'));
   ASSERT_TRUE(url) << url.error().text;
   EXPECT_EQ(url->source, (Source{"https://host:8443/a/b.tar?version=3", "", Cache::kNode, kSum}));
-  const auto named = parse_data("@imagenet-1k,cache=none");
+  const auto named = parse_data("@imagenet-1k,to=train");
   ASSERT_TRUE(named) << named.error().text;
-  EXPECT_EQ(named->source, (Source{"@imagenet-1k", "", Cache::kNone}));
+  EXPECT_EQ(named->source, (Source{"@imagenet-1k", "train"}));
   const auto quoted = parse_data(R"("a, \"b\" \\c",cache=none)");
   ASSERT_TRUE(quoted) << quoted.error().text;
   EXPECT_EQ(quoted->source, (Source{R"(a, "b" \c)", "", Cache::kNone}));
@@ -62,16 +64,42 @@ TEST(Data, kinds_of_places_are_told_apart) {
 
 TEST(Data, what_names_no_source_is_refused) {
   const std::string huge(5000, 'x');
-  for (const std::string& bad :
-       {std::string(), std::string(","), std::string("\""), std::string("\"a\"b"), std::string("/a\nb"),
-        std::string("/a\x01"), std::string("$HOME/data"), std::string("~ada/data"), std::string("@"),
-        std::string("@../x"), std::string("http://host/a"), std::string("s3://bucket/a"), std::string("https:///a"),
-        std::string("https://host/a"), std::string("https://host/a b,checksum=" + kSum), huge, "/" + huge,
-        std::string("-x:y"), std::string("a*b:c"), std::string("/a,to="), std::string("/a,to=/b"),
-        std::string("/a,to=../b"), std::string("/a,to=b/./c"), std::string("/a,to=b//c"), std::string("/a,to=b/"),
-        std::string("/a,cache=all"), std::string("/a,cache"), std::string("/a,cache=node,cache=node"),
-        std::string("/a,checksum=md5:1"), std::string("/a,checksum=sha256:1"), std::string("/a,keep=1"),
-        std::string("to=train"), std::string("lab:x,cache=none"), "/a,cache=shard,checksum=" + kSum})
+  for (const std::string& bad : {std::string(),
+                                 std::string(","),
+                                 std::string("\""),
+                                 std::string("\"a\"b"),
+                                 std::string("/a\nb"),
+                                 std::string("/a\x01"),
+                                 std::string("$HOME/data"),
+                                 std::string("~ada/data"),
+                                 std::string("@"),
+                                 std::string("@../x"),
+                                 std::string("http://host/a"),
+                                 std::string("s3://bucket/a"),
+                                 std::string("https:///a"),
+                                 std::string("https://host/a"),
+                                 std::string("https://host/a b,checksum=" + kSum),
+                                 huge,
+                                 "/" + huge,
+                                 std::string("-x:y"),
+                                 std::string("a*b:c"),
+                                 std::string("/a,to="),
+                                 std::string("/a,to=/b"),
+                                 std::string("/a,to=../b"),
+                                 std::string("/a,to=b/./c"),
+                                 std::string("/a,to=b//c"),
+                                 std::string("/a,to=b/"),
+                                 std::string("/a,cache=all"),
+                                 std::string("/a,cache"),
+                                 std::string("/a,cache=node,cache=node"),
+                                 std::string("/a,checksum=md5:1"),
+                                 std::string("/a,checksum=sha256:1"),
+                                 std::string("/a,keep=1"),
+                                 std::string("@set,cache=none"),
+                                 "@set,checksum=" + kSum,
+                                 std::string("to=train"),
+                                 std::string("lab:x,cache=none"),
+                                 "/a,cache=shard,checksum=" + kSum})
     refusal_of(parse_data(bad), bad);
 }
 

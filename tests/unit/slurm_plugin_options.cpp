@@ -50,7 +50,9 @@ const Case kCases[] = {{"dl-framework", "pytorch:1.13", "py torch"},
                        {"dl-preflight", "full", "some"},
                        {"dl-metrics", "loss=%{FLOAT:loss} || acc (?<acc>.*)", "loss"},
                        {"dl-placement", "spread", "heap"},
-                       {"dl-image", "/images/a.sqfs", "docker://debian"}};
+                       {"dl-image", "/images/a.sqfs", "docker://debian"},
+                       {"dl-data", "lab:bucket/train,to=train", "s3://bucket/train"},
+                       {"dl-results", "lab:bucket/results,checkpoint", "https://host/results"}};
 
 TEST(Flags, take_good_values_and_name_themselves_when_they_refuse_one) {
   ASSERT_EQ(std::size(kCases), kOptionCount) << "a flag without cases";

@@ -23,8 +23,8 @@ Number = Union[int, str, "os.PathLike[str]"]
 DLRUN_OPTIONS = {
     "framework": "--framework", "learners": "--learners", "gpus": "--gpus", "servers": "--servers", "checkpoint": "--checkpoint",
     "restarts": "--restarts", "hang_timeout": "--hang-timeout", "preflight": "--preflight", "metrics": "--metrics",
-    "image": "--image", "bind": "--bind", "time": "--time", "partition": "--partition", "account": "--account", "qos": "--qos",
-    "cpus_per_task": "--cpus-per-task", "mem": "--mem",
+    "image": "--image", "data": "--data", "results": "--results", "bind": "--bind", "time": "--time", "partition": "--partition",
+    "account": "--account", "qos": "--qos", "cpus_per_task": "--cpus-per-task", "mem": "--mem",
 }
 
 
@@ -37,8 +37,8 @@ def submit(function: Callable[..., T], *args: Any, kwargs: Optional[Dict[str, An
                  The learner imports the modules that it uses, and searches the same folders as this process.
     kwargs       keyword arguments for the function. The other keyword arguments of submit() are for the job.
     name         of the job; default: that of the function
-    learners, gpus, checkpoint, framework, time, servers, restarts, hang_timeout, preflight, metrics, image, bind, partition,
-    account, qos, cpus_per_task, mem
+    learners, gpus, checkpoint, framework, time, servers, restarts, hang_timeout, preflight, metrics, image, data, results,
+    bind, partition, account, qos, cpus_per_task, mem
                  as the options of dlrun(1): numbers or text. A relative checkpoint lies in the working directory.
     sbatch       any other options of sbatch, each as it takes them: ("--exclusive", "--dl-tier=borrow")
     python       the interpreter that learners run; default: this one. It needs cloudpickle and the same version. A path must
@@ -98,6 +98,8 @@ def _options(options: Dict[str, Optional[Number]], sbatch: Sequence[str]) -> Lis
             value = _beside(os.getcwd(), str(value))
         if key == "metrics":
             value = " || ".join(_events_beside(os.getcwd(), part) for part in str(value).split(" || "))
+        if key in ("data", "results") and re.match(r'[^/~@:"]+(/|,|$)', str(value)):
+            value = os.path.join(os.getcwd().replace("%", "%%") if key == "results" else os.getcwd(), str(value))
         if key == "image":
             value = os.path.join(os.getcwd(), os.path.expanduser(str(value)))
         words.append(f"{DLRUN_OPTIONS[key]}={value}")

@@ -161,9 +161,11 @@ class _Manifest:
             elif variable == "DATA_DIR":
                 self.setup += [f"# The bucket '{container}' of the store '{store.get('id', kind)}': copy it to a file system that all nodes see.",
                                f'export DATA_DIR="${{DATA_DIR:?the folder with the data of {container}: sbatch --export=ALL,DATA_DIR=/PATH}}"']
-                self.notes.append(f"data_stores: '{container}' is in a store of type {kind or '?'}; copy it once, and give its folder as DATA_DIR")
+                self.notes.append(f"data_stores: '{container}' is in a store of type {kind or '?'}; copy it once, and give its folder as DATA_DIR; "
+                                  f"or give --dl-data=REMOTE:{container}, REMOTE being a store of your rclone configuration")
             else:
-                self.notes.append(f"data_stores: results go to $RESULT_DIR of the job directory, not to '{container}'; copy what you want to keep")
+                self.notes.append(f"data_stores: results go to $RESULT_DIR of the job directory, not to '{container}'; copy what you want to keep, "
+                                  f"or give --dl-results=REMOTE:{container}, REMOTE being a store of your rclone configuration")
         if connection.get("user_name") or connection.get("password"):
             self.notes.append("data_stores: user name and password are not copied")
 

@@ -5,8 +5,9 @@
 
 namespace dl {
 
-constexpr int kExitUsage = 2;         // bad option or request; nothing was started
-constexpr int kExitInternal = 70;     // a fault of slurm-dl itself
+constexpr int kExitUsage = 2;      // bad option or request; nothing was started
+constexpr int kExitData = 65;      // data could not be fetched, or the results of a training that ended well not stored
+constexpr int kExitInternal = 70;  // a fault of slurm-dl itself
 constexpr int kExitCannotStart = 71;  // agents could not be started, or did not report
 constexpr int kExitNoDirectory = 73;  // job directory or checkpoint directory cannot be used, or is held by another job
 constexpr int kExitNodeLost = 74;     // an agent or its node was lost

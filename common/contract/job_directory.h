@@ -27,6 +27,7 @@ constexpr char kLogs[] = "logs";
 constexpr char kMetrics[] = "metrics";
 constexpr char kResults[] = "results";
 constexpr char kImage[] = "image";
+constexpr char kData[] = "data";
 
 constexpr int64_t kGrows = 0;  // the file grows with the job; slurm-dl sets no limit
 
@@ -52,6 +53,7 @@ constexpr File kFiles[] = {
     {kLogs, "dlrun, dl-agent", "one folder for each attempt", kGrows, 0777, true},
     {kMetrics, "dlrun, dl-metrics, learners", "one folder for each attempt", kGrows, 0777, false},
     {kResults, "learners", "made by dlrun when an attempt begins", kGrows, 0777, true},
+    {kData, "dlrun, dl-data", "with --data or --results: what is fetched and stored", kGrows, 0700, false},
     {kImage, "dlrun", "at each start of dlrun with a container image", kGrows, 0777, false},
 };
 

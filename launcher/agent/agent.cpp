@@ -24,6 +24,7 @@
 #include "common/contract/progress_page.h"
 #include "common/contract/rank_list.h"
 #include "common/contract/request_values.h"
+#include "common/process/child_process.h"
 #include "common/process/descendants.h"
 #include "common/process/signal_sets.h"
 #include "launcher/agent/error_file.h"
@@ -145,6 +146,7 @@ Result<Agent::End> Agent::run() {
     watch_progress();
     watch_votes();
     watch_use();
+    watch_data();
   }
   channel_.close(5s);
   return End::kDone;
@@ -216,6 +218,7 @@ void Agent::reap() {
       pmix_.reaped(pid);
       gpus_.reaped(pid);
       metrics_.reaped(pid);
+      if (const auto fetched = data_.reaped(pid, shell_exit_code(status))) channel_.send(*fetched);
     }
 }
 
@@ -326,7 +329,7 @@ void Agent::learner_ended(int wait_status, int64_t cpu_ms) {
     ::waitpid(stacks_writer_, nullptr, 0);
     stacks_writer_ = 0;
   }
-  exited.stragglers = kill_descendants(kKillLimit, {pmix_.pid(), metrics_.pid()});
+  exited.stragglers = kill_descendants(kKillLimit, {pmix_.pid(), metrics_.pid(), data_.pid()});
   const std::string rest = take_rest();
   add_cause(&exited);
   send_exit(exited, rest);
@@ -392,6 +395,8 @@ void Agent::handle(const protocol::ControlMessage& message) {
     if (signal->handed_on) return pass_on(signal->signal);
     asked_ = asked_ || signal->signal == SIGTERM || signal->signal == SIGINT || signal->signal == SIGKILL;
     if (learner_ > 0 && signal->signal > 0 && signal->signal < NSIG) ::kill(-learner_, signal->signal);
+  } else if (const auto* fetch = std::get_if<protocol::Fetch>(&message)) {
+    fetch_data(*fetch);
   } else if (std::holds_alternative<protocol::Again>(message)) {
     again_ = done_;
   } else if (const auto* stacks = std::get_if<protocol::Stacks>(&message)) {

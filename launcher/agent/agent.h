@@ -12,6 +12,7 @@
 
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "launcher/agent/data_fetcher.h"
 #include "launcher/agent/gpu_sampler.h"
 #include "launcher/agent/held_port.h"
 #include "launcher/agent/last_lines.h"
@@ -67,6 +68,8 @@ class Agent {
   void watch_gpus(const protocol::Start& start);
   void report_gpus(bool rest = false);
   void watch_use();
+  void fetch_data(const protocol::Fetch& fetch);
+  void watch_data();
   void read_metrics(const protocol::Start& start);
   void watch_log();
   void report_log(uint64_t bytes);
@@ -78,6 +81,7 @@ class Agent {
   std::vector<HeldPort> ports_;                  // for its learner's own use
   LogTee tee_;
   MetricsReader metrics_;
+  DataFetcher data_;
   LastLines last_;
   OomWatch memory_;
   std::string error_file_;

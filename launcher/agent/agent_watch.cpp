@@ -127,4 +127,19 @@ void Agent::watch_use() {
     channel_.send(*use);
 }
 
+// dl-data may be missing on this node, and then the job is told so like of any other failure of it.
+void Agent::fetch_data(const protocol::Fetch& fetch) {
+  if (started_ || data_.pid() > 0) return;
+  if (Status started = data_.start(fetch); !started) {
+    protocol::Fetched failed;
+    failed.exit = 127;
+    failed.error = started.error().text;
+    channel_.send(failed);
+  }
+}
+
+void Agent::watch_data() {
+  if (const auto fetched = data_.look(awake_ms())) channel_.send(*fetched);
+}
+
 }  // namespace dl::agent

@@ -73,6 +73,13 @@ void members(Notice& m, JsonMembers& each) {
 void members(LogLost& m, JsonMembers& each) {
   each("bytes", m.bytes)("error", m.error)("output", m.output);
 }
+void members(Fetch& m, JsonMembers& each) {
+  each("command", m.command)("progress", m.progress);
+}
+void members(Fetched& m, JsonMembers& each) {
+  each("state", m.state)("bytes", m.bytes)("total", m.total)("files", m.files)("all_files", m.all_files)(
+      "rate", m.rate)("done", m.done)("exit", m.exit)("error", m.error);
+}
 void members(LogSize& m, JsonMembers& each) {
   each("bytes", m.bytes);
 }
@@ -122,7 +129,7 @@ void members(VoteStatus& m, JsonMembers& each) {
 void members(JobStatus& m, JsonMembers& each) {
   each("job", m.job)("state", m.state)("reason", m.reason)("attempt", m.attempt)("restarts", m.restarts)(
       "max_restarts", m.max_restarts)("started_ms", m.started_ms)("stopping", m.stopping)("learners", m.learners)(
-      "vote", m.vote)("use", m.use);
+      "vote", m.vote)("use", m.use)("data", m.data);
 }
 void members(Stalled& m, JsonMembers& each) {
   each("silent_ms", m.silent_ms);
@@ -176,7 +183,7 @@ constexpr const char* kTypes[] = {"hello",          "started", "step_report", "p
                                   "ping",           "pause",   "status",      "reply",    "job_status",   "stalled",
                                   "standing_still", "stacks",  "again",       "gpu_use",  "who_connects", "connects",
                                   "open_session",   "resume",  "resumed",     "pmix",     "log_lost",     "log_size",
-                                  "voted",          "use",     "grow"};
+                                  "voted",          "use",     "grow",        "fetch",    "fetched"};
 }  // namespace
 
 std::string encode(const ControlMessage& message) {

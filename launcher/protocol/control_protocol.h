@@ -109,6 +109,15 @@ struct Connects {  // answer to WhoConnects
   int64_t query = 0;
   int uid = -1;  // who opened the connection; -1: it is not on this node
 };
+struct Fetched {                 // answer to Fetch, and again when it has changed, at most each 200 ms
+  std::string state;             // "listing", "fetching", "done"
+  int64_t bytes = 0, total = 0;  // that are there, of all that are wanted
+  int64_t files = 0, all_files = 0;
+  int64_t rate = 0;   // bytes a second
+  bool done = false;  // all is there, and stays as long as the agent does
+  int exit = -1;      // dl-data has ended with this status (128 + signal); -1: it runs
+  std::string error;  // its last words, or why it could not be started
+};
 struct LogSize {  // the learner's log has grown; sent at most each Start::log_look_ms, and before Exited
   uint64_t bytes = 0;
 };
@@ -161,6 +170,10 @@ struct Start {
   // rest.
   std::vector<int> gpus;
   bool narrowed = false;  // false: `gpus` is not applied, and learners see all
+};
+struct Fetch {  // before Start, to one agent of each node: have this program fetch the job's data, and hold it
+  std::vector<std::string> command;  // dl-data with its words
+  std::string progress;              // absolute path of the file in which it says how far it is
 };
 struct Request {  // write this request to the progress page, undecided (progress_page.h)
   int64_t request = 0;
@@ -253,13 +266,14 @@ struct JobStatus {    // answer to StatusQuery
   std::string stopping;    // why it is being stopped, or empty
   std::vector<LearnerStatus> learners;
   VoteStatus vote;
-  std::string use;  // what was used so far, in one sentence (use/use_sentence.h); empty: nothing is known yet
+  std::string use;   // what was used so far, in one sentence (use/use_sentence.h); empty: nothing is known yet
+  std::string data{};  // how far data is fetched or results are stored, in one sentence; empty: neither is under way
 };
 
 using ControlMessage =
     std::variant<Hello, Started, StepReport, Progress, Notice, Exited, Start, Request, Decide, Withdraw, Signal, Kill,
                  Ping, Pause, StatusQuery, Reply, JobStatus, Stalled, StandingStill, Stacks, Again, GpuUse, WhoConnects,
-                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize, Voted, Use, Grow>;
+                 Connects, OpenSession, Resume, Resumed, Pmix, LogLost, LogSize, Voted, Use, Grow, Fetch, Fetched>;
 
 // One line, with its newline. Text that is not UTF-8 arrives with replacement characters.
 std::string encode(const ControlMessage& message);

@@ -42,6 +42,12 @@ class JobDir {
   std::string learner_values(int attempt, int rank) const {
     return attempt_metrics(attempt) + "/learner-" + std::to_string(rank) + ".jsonl";
   }
+  // What dl-data is told, and how far it is: the sources, the progress on a node and of a store, and its outcome.
+  std::string data() const { return file(job_directory::kData); }
+  std::string sources() const { return data() + "/sources.json"; }
+  std::string fetched(const std::string& node) const { return data() + "/fetch-" + node + ".json"; }
+  std::string storing() const { return data() + "/store.json"; }
+  std::string stored() const { return data() + "/stored.json"; }
   std::string learner_log(int attempt, int rank) const {
     return attempt_logs(attempt) + "/learner-" + std::to_string(rank) + ".log";
   }

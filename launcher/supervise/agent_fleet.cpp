@@ -63,6 +63,7 @@ bool AgentFleet::begin(size_t learners, bool may_stay, int64_t now_ms) {
   start_again_ms_ = 0;
   since_ms_ = now_ms;
   came_ = 0;
+  all_came_ = false;
   return woken_;
 }
 
@@ -76,7 +77,7 @@ AgentFleet::News AgentFleet::look(const RunState& state, int64_t now_ms) {
   News news;
   if (woken_ && (!launcher_.running() || now_ms - since_ms_ > kWakeLimitMs)) {
     news.start_again = true;
-  } else if (state.may_greet() && now_ms - since_ms_ > 1000 * patience_.count()) {
+  } else if (state.may_greet() && !all_came_ && now_ms - since_ms_ > 1000 * patience_.count()) {
     news.give_up.emplace();
     news.give_up->kind = Failure::Kind::kNoAgent;
     news.give_up->text = fmt::format("its agent has not connected within {}", format_duration(patience_));

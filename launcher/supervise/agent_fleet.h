@@ -67,6 +67,9 @@ class AgentFleet {
   // could not start all of them (refused_step.h), srun is started again a while later.
   News look(const RunState& state, int64_t now_ms);
 
+  // All agents of the attempt have come. They are not awaited any more, however long their learners are not started.
+  void all_came() { all_came_ = true; }
+
   // ---- the processes that start agents (agent_launcher.h)
   Status start(const std::string& endpoint, const std::string& secret);  // as AgentLauncher::start()
   // As AgentLauncher::start_early(): agents for the next attempt, by another plan, beside those of this one. Their
@@ -157,6 +160,7 @@ class AgentFleet {
   int64_t start_again_ms_ = 0;  // when they are started again after that; 0: they are not
   int64_t since_ms_ = 0;        // since when they are awaited
   size_t came_ = 0;             // how many have said hello since then
+  bool all_came_ = false;       // all_came() was called
   bool woken_ = false;          // they were told to begin anew, and not all have come
 
   std::vector<Agent> agents_;  // by rank

@@ -108,6 +108,7 @@ Decided EndJudge::end(int64_t now_ms, int64_t now_unix_ms) {
   if (end.failure) {
     const auto done = from_.journal->memory().class_restarts.find(end.failure_class.name);
     limits.class_restarts = done != from_.journal->memory().class_restarts.end() ? done->second : 0;
+    limits.without_data = attempts_without_data(from_.journal->events());
     limits.same_failure = attempts_with(failure_signature(*end.failure, end.failure_class), from_.journal->events());
   }
   decision_ = decide_end(end, limits);
@@ -180,7 +181,7 @@ bool EndJudge::may_come_once_more() const {
 std::string EndJudge::failure_text(const std::string& name, bool quiet, const std::string& log) const {
   const auto its = cause();
   std::string text = name + ": " + decision_.reason;
-  if (!its || its->kind == Failure::Kind::kNotStarted) return text + "\n";
+  if (!its || its->kind == Failure::Kind::kNotStarted || its->kind == Failure::Kind::kData) return text + "\n";
   const FailureClass of = failure_class();
   const std::string class_name = format_class(of);
   if (of.code != kPlainCode && decision_.reason.find(class_name) == std::string::npos) text += "; class " + class_name;

@@ -49,6 +49,10 @@ const std::vector<Rule>& rules() {
       {"no-agent", "S102", {bit(Kind::kNoAgent)}, Fault::kOurs, Answer::kExclude, 2},
       {"node", "S104", {bit(Kind::kAgentLost)}, Fault::kOurs, Answer::kExclude, -1},
       {"launcher", "S105", {bit(Kind::kLauncher)}, Fault::kOurs, Answer::kRestart, guard::kMostStarts},
+      // dl-data's exit statuses: the user's mistake; a disk that is broken or full; anything else may pass.
+      {"data", kDataUserCode, {bit(Kind::kData), 65, 65}, Fault::kYours, Answer::kFail, 0},
+      {"data-disk", kDataCode, {bit(Kind::kData), 74, 74}, Fault::kOurs, Answer::kExclude, 2},
+      {"data-later", kDataCode, {bit(Kind::kData)}, Fault::kOurs, Answer::kRequeue, 2},
       {"no-progress", "S220", {bit(Kind::kHang)}, Fault::kOurs, Answer::kRestart, 3},
       // The program itself asks not to be started again (NVRx, too, uses 93 for that).
       {"given-up", "C202", {0, kExitDoNotRestart, kExitDoNotRestart}, Fault::kYours, Answer::kFail, 0},
@@ -259,6 +263,16 @@ int attempts_with(const std::string& signature, const std::vector<record::Event>
   for (const record::Event& event : events) {
     if (!event.learner && event.state == record::JobState::kHalted) attempts.clear();
     if (event.learner && event.signature == signature) attempts.insert(event.attempt);
+  }
+  return static_cast<int>(attempts.size());
+}
+
+int attempts_without_data(const std::vector<record::Event>& events) {
+  std::set<int> attempts;
+  for (const record::Event& event : events) {
+    const bool looked_at = !event.learner && event.state == record::JobState::kHalted;
+    if (looked_at || event.state == record::JobState::kProcessing) attempts.clear();
+    if (event.learner && event.code == kDataCode) attempts.insert(event.attempt);
   }
   return static_cast<int>(attempts.size());
 }

@@ -16,6 +16,12 @@ namespace dl::supervise {
 
 // The class of a PyTorch that was built without libuv, and so cannot use a store that dlrun hosts.
 constexpr const char* kNoLibuv = "no-libuv";
+// Codes of what data and results fail with; the first three are FfDL's.
+constexpr const char* kDataCode = "S302";      // data could not be fetched
+constexpr const char* kResultsCode = "S303";   // results could not be stored after a training that ended well
+constexpr const char* kDataUserCode = "C103";  // data that is not there, or may not be read
+// How often a job goes back into the queue in a row because data could not be fetched; then it is held.
+constexpr int kMostWithoutData = 5;
 
 struct FailureClass {
   std::string name = "exit";
@@ -41,5 +47,9 @@ std::string failure_signature(const Failure& failure, const FailureClass& failur
 // In how many attempts a learner failed with this signature, the last included; counted since a person last looked at
 // the job (HALTED). 0 for an empty signature.
 int attempts_with(const std::string& signature, const std::vector<record::Event>& events);
+
+// How many attempts in a row failed because data could not be fetched at that moment (kDataCode), the last included:
+// since learners last ran, or a person last looked at the job (HALTED).
+int attempts_without_data(const std::vector<record::Event>& events);
 
 }  // namespace dl::supervise

@@ -14,7 +14,8 @@ namespace {
 
 bool is_root_like(const Failure& failure) {
   if (failure.kind == Failure::Kind::kAgentLost || failure.kind == Failure::Kind::kNotStarted ||
-      failure.kind == Failure::Kind::kHang || failure.kind == Failure::Kind::kNoAgent)
+      failure.kind == Failure::Kind::kHang || failure.kind == Failure::Kind::kNoAgent ||
+      failure.kind == Failure::Kind::kData)
     return true;
   if (failure.kind != Failure::Kind::kSignal) return false;
   switch (failure.signal) {
@@ -73,6 +74,8 @@ int exit_status(const Failure& failure) {
       return kExitCannotStart;
     case Failure::Kind::kHang:
       return kExitHang;
+    case Failure::Kind::kData:
+      return kExitData;
     case Failure::Kind::kLauncher:
       return failure.exit != 0 ? failure.exit : kExitInternal;
   }
@@ -99,6 +102,10 @@ std::string describe(const Failure& failure) {
       return fmt::format("{} hangs: {}", who, failure.text);
     case Failure::Kind::kLauncher:
       return failure.text;
+    case Failure::Kind::kData:
+      return fmt::format(
+          "the data could not be fetched{}: {}", failure.host.empty() ? "" : " on " + failure.host,
+          failure.text.empty() ? fmt::format("dl-data ended with status {}", failure.exit) : failure.text);
   }
   return who;
 }

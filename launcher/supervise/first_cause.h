@@ -11,16 +11,18 @@
 namespace dl::supervise {
 
 struct Failure {
-  // kNoAgent: its agent has not connected in time. kLauncher: not a learner's failure: dlrun itself died.
-  enum class Kind { kExit, kSignal, kAgentLost, kNotStarted, kHang, kNoAgent, kLauncher };
+  // kNoAgent: its agent has not connected in time. kLauncher: not a learner's failure: dlrun itself died. kData: its
+  // node could not fetch the job's data.
+  enum class Kind { kExit, kSignal, kAgentLost, kNotStarted, kHang, kNoAgent, kLauncher, kData };
   int rank = 0;
   std::string host;
   Kind kind = Kind::kExit;
-  int exit = 0;        // kExit: its code, not 0; kNotStarted: 126, 127, or 71 if agents did not come
+  // kExit: its code, not 0; kNotStarted: 126, 127, or 71 if agents did not come; kData: that of dl-data
+  int exit = 0;
   int signal = 0;      // kSignal
   int64_t at_ms = 0;   // when dlrun heard of it, any monotonic clock
   bool asked = false;  // dlrun had asked for the end: not a cause
-  std::string text;    // kNotStarted, kAgentLost, kHang, kNoAgent, kLauncher: why
+  std::string text;    // kNotStarted, kAgentLost, kHang, kNoAgent, kLauncher, kData: why
   // What the learner left (control_protocol.h, Exited):
   bool memory = false;    // killed because memory ran out
   std::string exception;  // one line, or empty
@@ -30,8 +32,8 @@ struct Failure {
 
 // The cause among failures: the earliest not asked for. Within kSameMomentMs of it (messages of different nodes may
 // overtake one another) a failure that a broken connection to a peer does not explain (SIGKILL, SIGSEGV, SIGBUS,
-// SIGILL, SIGFPE, kAgentLost, kNotStarted, kHang, kNoAgent) is preferred over an exit code or an abort. None if all
-// were asked for.
+// SIGILL, SIGFPE, kAgentLost, kNotStarted, kHang, kNoAgent, kData) is preferred over an exit code or an abort. None if
+// all were asked for.
 constexpr int64_t kSameMomentMs = 300;
 std::optional<Failure> first_cause(const std::vector<Failure>& failures);
 

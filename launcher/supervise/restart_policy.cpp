@@ -183,7 +183,9 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   decision.exit_status = exit_status(*end.failure);
   decision.reason = describe(*end.failure);
   const FailureClass& its = end.failure_class;
-  const bool may_go_back = limits.can_requeue && limits.measurable;
+  // Where no learner has run, there is nothing that a return to the queue could lose.
+  const bool no_data = end.failure->kind == Failure::Kind::kData;
+  const bool may_go_back = limits.can_requeue && (limits.measurable || no_data);
   // The user cannot help a lost node: the job goes on on the rest of its allocation, or Slurm finds it another node.
   // A run that was only to go on on other nodes is not being stopped.
   const bool stays = !end.stop || *end.stop == StopCause::kOtherNodes;
@@ -210,6 +212,12 @@ EndDecision decide_end(const AttemptEnd& end, const RestartLimits& limits) {
   // nodes.
   if (elsewhere && may_go_back && stays && end.failure->kind != Failure::Kind::kAgentLost) {
     decision.exclude_node = its.answer == Answer::kExclude;
+    if (no_data && limits.without_data > kMostWithoutData) {
+      decision.action = Action::kHold;
+      decision.reason = fmt::format("held: {} in a row could not fetch the data; last: {}",
+                                    count_text(limits.without_data, "attempt"), decision.reason);
+      return decision;
+    }
     return put_back(decision, limits);
   }
   bool restartable = end.failure->kind != Failure::Kind::kNotStarted && stays;

@@ -48,6 +48,7 @@ struct RestartLimits {
   bool rest_suffices = false;  // node_lost: the rest of the allocation holds the learners, or an elastic job's fewer
   int class_restarts = 0;      // how many of restarts_done followed failures of the same class
   bool stop_asked = false;     // a dlrun that died had accepted a stop
+  int without_data = 0;        // attempts_without_data(), this one included
   int same_failure = 0;        // attempts that ended by the same failure at the same train step, this one included
 };
 

@@ -34,6 +34,7 @@ class StopController {
   // ---- the time limit
   // When Slurm ends the job, as Slurm says; none: never.
   void limit_is(std::optional<int64_t> end_unix_ms) { end_unix_ms_ = end_unix_ms; }
+  std::optional<int64_t> end_ms() const { return end_unix_ms_; }  // the same
   // True if the limit is so near that a save has to begin. It may have been raised since, so the caller asks Slurm
   // first, and passes the answer to limit_known(). False until then.
   bool must_ask_about_limit(int64_t unix_ms, const SaveTimes& times);

@@ -83,6 +83,7 @@ Status Supervisor::set_up() {
   checker_ = std::make_unique<BlockingCalls>(&loop_);
   log_times_ = std::make_unique<LogTimes>(&loop_);
   use_ = std::make_unique<UseKeeper>(&loop_);
+  results_ = std::make_unique<ResultStore>(&loop_);
   journal_ = std::make_unique<Journal>(dir_, plan().under_slurm ? slurm_.get() : nullptr);
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
@@ -228,6 +229,7 @@ void Supervisor::tick() {
     log_times_->flush();
     silence_->look(now);
     if (!state_.finished()) look_for_request_file();
+    if (data_.under_way() && state_.phase == Phase::kStarting && !state_.stop) time_limit_->look();
     if (state_.learners_under_way()) {
       if (!state_.stop) time_limit_->look();
       const bool may_save = state_.phase == Phase::kRunning && !state_.agreement.open();
@@ -269,6 +271,7 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
   if (const auto vote = watch_.votes().of_job(attempt_.learners(), attempt_.deciding(), plan().asked, now))
     status.vote = {vote->voted, vote->learners, vote->change, vote->wanted, vote->reason};
   if (const auto use = use_->so_far(now)) status.use = use->text;
+  status.data = data_text();
   server_->send(id, status);
 }
 

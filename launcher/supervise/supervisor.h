@@ -6,7 +6,8 @@
 // supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
 // attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
 // supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_companions.cpp goes on with more
-// nodes; supervisor_death.cpp takes over from a dlrun that died.
+// nodes; supervisor_data.cpp has data fetched and results stored; supervisor_death.cpp takes over from a dlrun that
+// died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -38,6 +39,7 @@
 #include "launcher/supervise/blocking_calls.h"
 #include "launcher/supervise/companions.h"
 #include "launcher/supervise/control_server.h"
+#include "launcher/supervise/data_fetch.h"
 #include "launcher/supervise/end_judge.h"
 #include "launcher/supervise/hang_watch.h"
 #include "launcher/supervise/journal.h"
@@ -52,6 +54,7 @@
 #include "launcher/supervise/recheck.h"
 #include "launcher/supervise/rendezvous.h"
 #include "launcher/supervise/restart_policy.h"
+#include "launcher/supervise/result_store.h"
 #include "launcher/supervise/run_state.h"
 #include "launcher/supervise/scaling_keeper.h"
 #include "launcher/supervise/silence_watch.h"
@@ -135,6 +138,14 @@ class Supervisor {
   void check_attempt_over();
   void settle_hang();
 
+  // supervisor_data.cpp
+  void fetch_data();
+  void on_fetched(int rank, const protocol::Fetched& fetched);
+  std::string data_text() const;
+  void store_results(std::function<void()> then);
+  void end_store(const std::function<void()>& then);
+  std::string not_stored(const char* code) const;
+
   // supervisor_run.cpp
   void handle(RunEvent event);
   void record_stop();
@@ -199,6 +210,7 @@ class Supervisor {
   void perform(const Sweep& sweep);
   void perform(const AskVersion& ask);
   void perform(const End& end);
+  void end_run();
   void perform(const Finish& finish);
   void restart();
   void settle(int exit_status, std::string last_words);
@@ -206,9 +218,11 @@ class Supervisor {
 
   // supervisor_queue.cpp
   void perform(const PutBack& back);
+  void put_back(const PutBack& back);
   void perform(const PutBackFailed& failed);
   void perform(const HoldJob& hold);
   void perform(const AlreadyBack& back);
+  void already_back();
   void perform(const KeepStartTime& keep);
 
   const plan::LaunchPlan& plan() const { return nodes_.plan(); }
@@ -267,6 +281,9 @@ class Supervisor {
   std::string offered_;  // the companion for which dlpolicyd offered nodes; empty: none
 
   Attempt attempt_;
+  DataFetch data_;
+  std::unique_ptr<ResultStore> results_;
+  StoreOutcome stored_;  // of the end that was decided last
   HangWatch hang_;
   LearnerWatch watch_;
   WantedLearners wanted_;

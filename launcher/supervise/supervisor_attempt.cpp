@@ -69,6 +69,7 @@ void Supervisor::begin_watches() {
   watch_.look_at_own_output(options_.quiet);
   use_->begin_attempt(plan(), dir_.use_series(attempts_), awake_ms());
   const auto random = make_secret();
+  data_.begin_attempt(plan());
   pmix_->open(plan(), fmt::format("dl.{}.{}.{}", plan().job_id.substr(0, 64), attempts_, random ? *random : secret_));
 }
 
@@ -119,8 +120,10 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
 void Supervisor::look_whether_ready() {
   for (const AgentLoss& loss : agents_->losses_kept(state_.ending()))
     if (!attempt_.learner(loss.rank).ended) follow(loss);
-  if (state_.phase == Phase::kStarting && attempt_.all_said_hello() && pmix_->ready() && !nodes_.fenced(awake_ms()))
-    handle(AgentsReady{plan().deciding()});
+  if (state_.phase != Phase::kStarting || !attempt_.all_said_hello() || !pmix_->ready() || nodes_.fenced(awake_ms()))
+    return;
+  if (data_.must_ask()) fetch_data();
+  if (data_.ready()) handle(AgentsReady{plan().deciding()});
 }
 
 void Supervisor::perform(const StartLearners& /*start*/) {
@@ -164,6 +167,7 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
     if (const auto* size = std::get_if<LogSize>(&message)) return log_times_->grew(rank, size->bytes, unix_ms());
     // The learner has ended, and its agent waits for the next attempt: further messages are ignored.
     if (attempt_.learner(rank).ended) return;
+    if (const auto* fetched = std::get_if<Fetched>(&message)) return on_fetched(rank, *fetched);
     if (const auto* started = std::get_if<Started>(&message))
       on_started(rank, *started);
     else if (const auto* progress = std::get_if<Progress>(&message))
@@ -219,7 +223,8 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   use_->ended(rank, awake_ms());
   journal_->learner_used(rank, use_->of_learner(rank));
   watch_.log_lost(rank, exited.log_lost);
-  if (!attempt_.agent_stays(plan(), journal_->memory().restarts)) agents_->let_go(rank);
+  // One that holds the data of its node stays until no learner uses them any more.
+  if (!attempt_.agent_stays(plan(), journal_->memory().restarts) && !data_.holds(rank)) agents_->let_go(rank);
   const Learner& learner = attempt_.learner(rank);
   using Kind = LearnerEnd::Kind;
   LearnerEnd end =

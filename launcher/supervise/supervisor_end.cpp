@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/parse.h"
+#include "common/contract/exit_codes.h"
 #include "common/process/descendants.h"
 #include "launcher/supervise/once_more.h"
 #include "launcher/supervise/repeat.h"
@@ -60,9 +61,13 @@ std::string Supervisor::record_use() {
 
 void Supervisor::perform(const End& /*end*/) {
   give_companions_back();
-  using Action = EndDecision::Action;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  store_results([this] { end_run(); });
+}
+
+void Supervisor::end_run() {
+  using Action = EndDecision::Action;
   if (judge_->may_come_once_more() && slurm_->version() && puts_back_once_more(*slurm_->version())) {
     journal_->once_more(plan().slurm_restart_count + 1, command_text(plan().command));
     voice_.say("Slurm puts a job that was preempted back once more after its end; that start will run nothing");
@@ -75,7 +80,13 @@ void Supervisor::perform(const End& /*end*/) {
   const std::string reason = decision.reason + (lost.empty() ? "" : "; " + lost);
   const std::string use = record_use();
   std::string words;
-  if (decision.action == Action::kComplete) {
+  int exit_status = judge_->exit_status();
+  if (decision.action == Action::kComplete && !not_stored(kResultsCode).empty()) {
+    // The results are still in the job directory, and somebody has to fetch them from there.
+    exit_status = kExitData;
+    journal_->job(JobState::kFailed, reason + not_stored(kResultsCode), step, kResultsCode, exit_status);
+    words = fmt::format("{}: {}{}; they are in {}\n", voice_.name(), reason, not_stored(kResultsCode), dir_.root());
+  } else if (decision.action == Action::kComplete) {
     journal_->job(JobState::kCompleted, reason, step, "000", 0);
     // A dlrun that takes over at the end has begun no attempt.
     if (!options_.quiet && attempt_.started_ms() == 0)
@@ -85,10 +96,10 @@ void Supervisor::perform(const End& /*end*/) {
                           seconds < 60 ? fmt::format("{:.1f} s", seconds)
                                        : format_duration(std::chrono::seconds(std::lround(seconds))));
   } else if (decision.action == Action::kStopped) {
-    journal_->job(JobState::kHalted, reason, step, "", decision.exit_status);
-    if (!options_.quiet) words = voice_.name() + ": " + decision.reason + "\n";
+    journal_->job(JobState::kHalted, reason + not_stored("S305"), step, "", decision.exit_status);
+    if (!options_.quiet) words = voice_.name() + ": " + decision.reason + not_stored("S305") + "\n";
   } else {
-    journal_->job(JobState::kFailed, reason, step, judge_->code(), decision.exit_status);
+    journal_->job(JobState::kFailed, reason + not_stored("S304"), step, judge_->code(), decision.exit_status);
     const auto cause = judge_->cause();
     words = judge_->failure_text(voice_.name(), options_.quiet, dir_.learner_log(attempts_, cause ? cause->rank : 0));
   }
@@ -96,7 +107,7 @@ void Supervisor::perform(const End& /*end*/) {
   // Summed up again, because writing the last event may have failed, too.
   if (const std::string all = watch_.log_losses().summary(journal_->lost()); !all.empty())
     words += voice_.name() + ": " + all + "\n";
-  settle(judge_->exit_status(), std::move(words));
+  settle(exit_status, std::move(words));
 }
 
 // Another attempt after a failure.

@@ -19,11 +19,15 @@ void Supervisor::perform(const PutBack& back) {
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  store_results([this, back] { put_back(back); });
+}
+
+void Supervisor::put_back(const PutBack& back) {
   const auto cause = judge_->cause();
   if (judge_->decision().exclude_node && cause)
     journal_->change_memory([&](record::RunMemory* memory) { memory->excluded = attempt_.learner(cause->rank).host; });
   const std::string use = record_use();
-  journal_->job(back.hold ? JobState::kHalted : JobState::kPending, judge_->decision().reason,
+  journal_->job(back.hold ? JobState::kHalted : JobState::kPending, judge_->decision().reason + not_stored("S305"),
                 attempt_.newest_saved_step(), judge_->code(), judge_->decision().exit_status);
   if (back.hold)
     voice_.say(judge_->decision().reason + "; the job is held: dlctl resume " + plan().job_id);
@@ -67,6 +71,10 @@ void Supervisor::perform(const AlreadyBack& /*back*/) {
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
+  store_results([this] { already_back(); });
+}
+
+void Supervisor::already_back() {
   const std::string use = record_use();
   journal_->job(JobState::kPending, judge_->decision().reason, attempt_.newest_saved_step(), judge_->code(),
                 judge_->decision().exit_status);

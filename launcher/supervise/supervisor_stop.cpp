@@ -15,6 +15,10 @@ using namespace protocol;
 // meant for the learners, and ask for no stop; only SIGTERM always does.
 void Supervisor::on_signal(int signal) {
   journal_->signalled();
+  // Slurm kills what is left after KillWait.
+  if (signal == SIGTERM && results_->under_way())
+    results_->hurry(state_.rules.kill_wait_s * 1000 - kAfterStoreMs - kLeastStoreMs);
+  if (signal == SIGINT && results_->under_way()) results_->hurry(0);
   const bool own = options_.own_signal && options_.own_signal->to_script && options_.own_signal->number == signal;
   const bool for_learners = own || signal == SIGUSR1;
   if (for_learners && attempts_ > 0) orders_->perform(SignalLearners{signal, true});

@@ -52,6 +52,8 @@ TEST(ControlProtocolTest, EveryMessageIsReadBack) {
       Stacks{"/a b/c"},
       Again{},
       Grow{2},
+      Fetch{{"/libexec/dl-data", "fetch", "--hold"}, "/jobs/7/data/n1.json"},
+      Fetched{"fetching", 10, 20, 1, 2, 5, false, 75, "the server does not answer"},
       GpuUse{97, 5000, 2, 4000, 1 << 20, 300'000, 1500, 2000},
       Use{10'000, 9990, 1 << 30, 2, -1, 4096},
       Pmix{"{\"type\":\"done\"}"},

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data before the learners of an attempt start, and results after its end: DOWNLOADING and STORING.
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "common/base/atomic_file.h"
+#include "common/base/count.h"
+#include "launcher/record/sources_file.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace dl::supervise {
+
+using namespace protocol;
+using record::JobState;
+
+// All agents have come: one of each node fetches, and the learners start once all is there. Nothing of the learners has
+// begun, so a stop in the meantime ends as one before all agents have come.
+void Supervisor::fetch_data() {
+  Status ready = make_directories(dir_.data(), 0700);
+  if (ready) ready = record::write_sources(dir_.sources(), plan().data->sources);
+  if (!ready) return agents_not_started(ready.error().text);
+  const auto asked = data_.ask(plan(), dir_);
+  agents_->all_came();
+  journal_->job(JobState::kDownloading,
+                fmt::format("data is fetched to {}", count_text(static_cast<int64_t>(asked.size()), "node")));
+  for (const auto& [rank, fetch] : asked) agents_->tell(rank, fetch);
+}
+
+void Supervisor::on_fetched(int rank, const Fetched& fetched) {
+  const bool before = data_.ready();
+  auto failure = data_.heard(rank, fetched);
+  if (failure && state_.phase == Phase::kStarting) {
+    learner_failed(rank, *std::move(failure));
+    handle(EndLearners{0});
+    return check_attempt_over();
+  }
+  if (before || !data_.ready() || state_.phase != Phase::kStarting) return;
+  journal_->note("the data is there");
+  look_whether_ready();
+}
+
+std::string Supervisor::data_text() const {
+  return results_->under_way() ? results_->text() : data_.text();
+}
+
+// Stores what the run has, if it is to be stored and time is left, and then goes on with the end that was decided.
+void Supervisor::store_results(std::function<void()> then) {
+  stored_ = {};
+  if (!plan().results || (plan().under_slurm && state_.killed)) return then();
+  const auto limit_ms = store_limit_ms(state_, stops_.end_ms(), unix_ms());
+  if (limit_ms == 0) {
+    stored_.text = "no time was left";
+    return end_store(then);
+  }
+  journal_->job(JobState::kStoring, "results are stored in " + dl::data::shown_place(plan().results->to));
+  results_->start(plan(), dir_, limit_ms, [this, then = std::move(then)](const StoreOutcome& outcome) {
+    stored_ = outcome;
+    end_store(then);
+  });
+}
+
+void Supervisor::end_store(const std::function<void()>& then) {
+  ignore(make_directories(dir_.data(), 0700), "the file below then says what is wrong");
+  const Status written = replace_file(dir_.stored(), stored_text(plan(), stored_, attempts_, unix_ms()), 0600);
+  if (!written) voice_.warn(written.error().text);
+  then();
+}
+
+// What is added to the reason of an end whose results are not stored.
+std::string Supervisor::not_stored(const char* code) const {
+  if (!plan().results || stored_.done || stored_.text.empty()) return {};
+  return fmt::format("; the results are not stored ({}): {}", code, stored_.text);
+}
+
+}  // namespace dl::supervise

@@ -53,6 +53,7 @@ void take_answer(const protocol::JobStatus& status, JobView* view) {
   view->alive = true;
   view->restarts = status.restarts;
   view->vote = status.vote;
+  view->data = status.data;
   if (!status.use.empty()) view->use = record::UsedInAll{status.use, {}};
   std::vector<LearnerView> learners;
   for (const protocol::LearnerStatus& learner : status.learners) {

@@ -45,6 +45,8 @@ Run add_top(CommandLine* line);
 Run add_report(CommandLine* line);
 Run add_export(CommandLine* line);
 Run add_doctor(CommandLine* line);
+Run add_data(CommandLine* line);
+Run add_results(CommandLine* line);
 
 // `dlctl status --ended`: prints the ended jobs of the job directories in these folders; if empty, in the current one.
 Status print_ended(const std::vector<std::string>& folders, bool as_json);

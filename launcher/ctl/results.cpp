@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlctl results JOB: where a job's results are, whether they were stored, and a copy of them.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "common/base/atomic_file.h"
+#include "common/base/parse.h"
+#include "common/contract/data_request.h"
+#include "common/json/json.h"
+#include "common/process/child_process.h"
+#include "launcher/ctl/act_as.h"
+#include "launcher/ctl/find_job.h"
+#include "launcher/ctl/subcommand.h"
+#include "launcher/ctl/text.h"
+
+namespace dl::ctl {
+namespace {
+
+constexpr size_t kMostPlan = 64 << 20, kMostStored = 64 << 10;
+constexpr std::chrono::hours kCopyLimit{24};
+
+struct Options {
+  std::string job, dir, fetch;
+  bool json = false;
+};
+
+// What dlrun has written of the newest store.
+struct Stored {
+  bool asked = false;  // the job has --dl-results
+  std::string to;
+  bool known = false;  // a store was tried, or left out
+  bool done = false;
+  int attempt = 0;
+  int64_t time_ms = 0;
+  std::string reason;
+};
+
+std::string text_at(const Json& json, const char* name) {
+  const Json* member = json.find(name);
+  return member != nullptr && member->is_string() ? member->text() : std::string();
+}
+
+int64_t number_at(const Json& json, const char* name) {
+  const Json* member = json.find(name);
+  return member != nullptr && member->is_number_integer() ? member->get<int64_t>() : 0;
+}
+
+Stored read_stored(const record::JobDir& dir) {
+  Stored stored;
+  if (const auto text = read_small_file(dir.plan(), kMostPlan)) {
+    const Json plan = Json::parse(*text);
+    if (const Json* results = plan.find("results")) stored.to = text_at(*results, "to");
+    stored.asked = !stored.to.empty();
+  }
+  if (const auto text = read_small_file(dir.stored(), kMostStored)) {
+    const Json json = Json::parse(*text);
+    stored.known = json.is_object();
+    if (!stored.known) return stored;
+    stored.asked = true;
+    stored.to = text_at(json, "to");
+    const Json* done = json.find("done");
+    stored.done = done != nullptr && done->is_boolean() && done->get<bool>();
+    stored.attempt = static_cast<int>(number_at(json, "attempt"));
+    stored.time_ms = number_at(json, "time_ms");
+    stored.reason = text_at(json, "reason");
+  }
+  return stored;
+}
+
+std::string outcome_of(const Stored& stored) {
+  if (!stored.asked) return "not asked for (--dl-results)";
+  if (!stored.known) return "not yet";
+  const std::string when = fmt::format("attempt {}, {}", stored.attempt, clock_text(stored.time_ms, now_ms()));
+  if (stored.done) return "yes, after " + when;
+  return fmt::format("no, after {}: {}; the next end of the job stores all of it", when, printable(stored.reason, 400));
+}
+
+// Copies everything below `from` into `to`, by the program that knows the place.
+Status copy_all(const std::string& from, const std::string& to) {
+  DL_TRY(make_directories(to));
+  std::vector<std::string> command;
+  if (data::place_of(from) == data::Place::kRemote)
+    command = {"rclone", "copy", from, to};
+  else
+    command = {"cp", "-a", "--", from + "/.", to};
+  CommandOptions options;
+  options.timeout = kCopyLimit;
+  DL_TRY_ASSIGN(const CommandResult done, run_command(command, options));
+  if (done.ok()) return {};
+  const std::string words = done.err.empty() ? done.out : done.err;
+  return Error{Errc::kIo, fmt::format("{}: {}", data::shown_place(from), printable(trim(words), 300))};
+}
+
+Status fetch(const Options& options, const record::JobDir& dir, const Stored& stored) {
+  if (stored.done) {
+    DL_TRY(copy_all(stored.to, options.fetch));
+  } else {
+    for (const std::string& folder : {dir.results(), dir.logs(), dir.metrics()})
+      if (::access(folder.c_str(), F_OK) == 0)
+        DL_TRY(copy_all(folder, options.fetch + folder.substr(folder.rfind('/'))));
+  }
+  std::printf("copied to %s from %s\n", printable(options.fetch, 400).c_str(),
+              stored.done ? data::shown_place(stored.to).c_str() : "the job directory");
+  return {};
+}
+
+Status run(const Options& options) {
+  DL_TRY_ASSIGN(const Job job, find_run(options.job, options.dir));
+  DL_TRY(act_as_owner(job));
+  if (!job.has_dir())
+    return Error{Errc::kNotFound, "the directory of job " + job.name() + " is not known; allowed: --dir=DIR"};
+  const Stored stored = read_stored(job.dir);
+  if (options.json) {
+    Json json = {{"job", job.id}, {"directory", job.dir.results()}, {"to", nullptr}, {"stored", stored.done}};
+    if (stored.asked) json["to"] = stored.to;
+    if (stored.known) json["attempt"] = stored.attempt;
+    if (stored.known) json["time_ms"] = stored.time_ms;
+    if (!stored.reason.empty()) json["reason"] = stored.reason;
+    std::puts(json.dump(2).c_str());
+  } else {
+    std::printf("results    %s\n", printable(job.dir.results(), 400).c_str());
+    if (stored.asked) std::printf("stored in  %s\n", data::shown_place(stored.to).c_str());
+    std::printf("stored     %s\n", outcome_of(stored).c_str());
+  }
+  return options.fetch.empty() ? Status() : fetch(options, job.dir, stored);
+}
+
+}  // namespace
+
+Run add_results(CommandLine* line) {
+  auto options = std::make_shared<Options>();
+  line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
+  line->option("--fetch", &options->fetch, "copy results, logs and metrics into this folder").form("DIR");
+  line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
+  line->flag("--json", &options->json, "for programs").excludes("--fetch");
+  return [options] { return run(*options); };
+}
+
+}  // namespace dl::ctl

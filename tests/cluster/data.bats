@@ -1,0 +1,159 @@
+#!/usr/bin/env bats
+# Data in, results out, on two nodes of a real Slurm: --dl-data is fetched to each node before the learners start, and
+# --dl-results is stored after success, failure, a pause and a preemption. Each node has a cache of its own.
+# shellcheck disable=SC2016  # much here is expanded by the shells of jobs
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+
+setup_file() {
+  cluster_up --nodes 2 --gpus-per-node 0 --grace 20
+  [[ -z ${DL_NO_CLUSTER:-} ]] || return 0
+  printf '[data]\ncache = "/dev/shm/dl-cache"\nlimit = "64MiB"\n' >>"$DL_SANDBOX_DIR/etc/dl.toml"
+  mkdir -p "$DL_SANDBOX_DIR/etc/datasets.d" "$DL_SANDBOX_DIR/digits"
+  echo seven >"$DL_SANDBOX_DIR/digits/7"
+  printf 'path = "%s"\nsummary = "handwritten digits"\nlicence = "CC0"\n' "$DL_SANDBOX_DIR/digits" >"$DL_SANDBOX_DIR/etc/datasets.d/digits.toml"
+}
+teardown_file() { cluster_down; }
+teardown() {
+  [[ -z ${listener:-} ]] || kill "$listener" 2>/dev/null || true
+  cluster_teardown
+}
+setup() {
+  cluster_setup
+  printf '#!/bin/bash\ndlrun -- sh -c "$@"\necho "dlrun ended with $?"\n' >shell.sh
+  mkdir -p set/deep
+  echo one >set/a
+  echo two >set/deep/b
+}
+
+events() { jq -r 'select(.learner == null) | "\(.attempt) \(.state) \(.reason // "")"' "dl-$1/events.jsonl"; }
+states() { jq -r 'select(.learner == null) | .state' "dl-$1/events.jsonl" | uniq | paste -sd' '; }
+output() { cat "slurm-$1.out" 2>/dev/null; }
+has_event() { events "$1" 2>/dev/null | grep -qE -- "$2"; }
+wait_event() { wait_for "$3" "job $1 has the event '$2'" has_event "$1" "$2"; }
+no_process() { ! own_pgrep -f -- "$1" >/dev/null; }
+dlctl() { on_login "$stage/bin/dlctl" "$@"; }
+
+@test "data is on both nodes before the learners start, and results are stored when they have ended" {
+  printf '[[source]]\nfrom = "%s/set"\nto = "train"\ncache = "node"\n[[source]]\nfrom = "set/deep"\nto = "test"\n' "$PWD" >sets.toml
+  job=$(submit -N2 --dl-learners=2 --dl-data=sets.toml --dl-results="$PWD/out" shell.sh \
+    'echo "$(hostname) has $(cat $DATA_DIR/train/a $DATA_DIR/train/deep/b $DATA_DIR/test/b | paste -sd-)"; readlink -f $DATA_DIR/train/a; echo $LEARNER_ID >$RESULT_DIR/learner-$LEARNER_ID')
+  wait_state "$job" COMPLETED,FAILED 60
+  for n in 1 2; do assert_contains "$(output "$job")" "n$n has one-two-two"; done
+  [ "$(output "$job" | grep -c ' /dev/shm/dl-cache/0/')" = 2 ]
+  [ "$(states "$job")" = "DEPLOY DOWNLOADING PROCESSING STORING COMPLETED" ]
+  assert_contains "$(events "$job")" "^1 DOWNLOADING data is fetched to 2 nodes$"
+  for id in 1 2; do [ "$(cat "out/$job/results/learner-$id")" = "$id" ]; done
+  grep -q 'n1 has one' "out/$job"/logs/attempt-1/learner-*.log
+  run dlctl results "$job"
+  assert_contains "$output" "^stored in  $PWD/out/$job$"
+  assert_contains "$output" "^stored     yes, after attempt 1, "
+  [ "$(dlctl results "$job" --json | jq -r '.to + " " + (.stored | tostring)')" = "$PWD/out/$job true" ]
+  dlctl results "$job" --fetch "$PWD/copy"
+  [ "$(cat copy/results/learner-1)" = 1 ]
+  # Nothing holds the data any more.
+  wait_for 20 "no dl-data runs" no_process 'libexec/slurm-dl/dl-data'
+}
+
+@test "a set of the site's catalogue is read where it lies" {
+  run dlctl data catalogue
+  assert_contains "$output" "^@digits +$DL_SANDBOX_DIR/digits +none +all +CC0 +handwritten digits"
+  [ "$(dlctl data catalogue --json | jq -r '.[0].name')" = digits ]
+  job=$(submit -N1 --dl-learners=1 --dl-data=@digits shell.sh 'echo "at $DATA_DIR: $(cat $DATA_DIR/7)"')
+  wait_state "$job" COMPLETED,FAILED 60
+  assert_contains "$(output "$job")" "at $DL_SANDBOX_DIR/digits: seven"
+  job=$(submit -N1 --dl-learners=1 --dl-data=@digit shell.sh true)
+  wait_state "$job" FAILED 60
+  assert_contains "$(output "$job")" "^dlrun: DL_DATA: '@digit' is not in the site's catalogue; allowed: @digits$"
+}
+
+@test "a source that is not there fails the job with one sentence, and it is not put back" {
+  job=$(submit -N2 --requeue --dl-learners=2 --dl-data=none/here --dl-results="$PWD/out" shell.sh 'echo ran >ran')
+  wait_state "$job" FAILED 60
+  assert_contains "$(output "$job")" "^dlrun: the data could not be fetched on n[12]: .*$PWD/none/here.*"
+  assert_contains "$(output "$job")" '^dlrun ended with 65'
+  [ ! -e ran ]
+  [ "$(job_field "$job" Restarts)" = 0 ]
+  [ "$(jq -r 'select(.state == "FAILED" and .learner == null) | .code' "dl-$job/events.jsonl")" = C103 ]
+  [[ $(job_field "$job" Comment) == *FAILED* ]]
+}
+
+@test "results are stored after a failure, which stays the job's" {
+  job=$(submit -N1 --dl-learners=1 --dl-results="$PWD/out/%x-%j" -J mine shell.sh 'echo half >$RESULT_DIR/half; exit 3')
+  wait_state "$job" FAILED 60
+  [ "$(cat "out/mine-$job/results/half")" = half ]
+  assert_contains "$(output "$job")" '^dlrun ended with 3'
+  [ "$(states "$job")" = "DEPLOY PROCESSING STORING FAILED" ]
+}
+
+@test "a place that cannot be written fails a training that ended well, and says where the results are" {
+  echo file >taken
+  job=$(submit -N1 --dl-learners=1 --dl-results="$PWD/taken/out" shell.sh 'echo all >$RESULT_DIR/all')
+  wait_state "$job" FAILED 60
+  assert_contains "$(output "$job")" "the results are not stored \(S303\): .*; they are in $PWD/dl-$job"
+  assert_contains "$(output "$job")" '^dlrun ended with 65'
+  [ "$(cat "dl-$job/results/all")" = all ]
+  run dlctl results "$job" --fetch "$PWD/copy"
+  assert_contains "$output" '^stored     no, after attempt 1'
+  [ "$(cat copy/results/all)" = all ]
+}
+
+@test "preempted: results are stored within the grace period, and again at the end; warm data is not fetched twice" {
+  job=$(submit -p borrow -N2 --exclusive --requeue --open-mode=append --dl-learners=2 --dl-data=set,cache=node --dl-results="$PWD/out" shell.sh \
+    'cat $DATA_DIR/a; echo $DL_ATTEMPT >$RESULT_DIR/attempt-$DL_ATTEMPT; [ $DL_ATTEMPT = 2 ] && exit 0; trap "exit 0" TERM; while :; do sleep 0.1; done')
+  wait_event "$job" PROCESSING 60
+  other=$(submit -p batch -N2 --exclusive --wrap true)
+  wait_event "$job" '^1 STORING' 60
+  wait_event "$job" '^1 PENDING preempted: not saved' 60
+  [ "$(cat "out/$job/results/attempt-1")" = 1 ]
+  [ ! -e "out/$job/results/attempt-2" ]
+  wait_state "$other" COMPLETED 60
+  wait_completed "$job" 120
+  [ "$(cat "out/$job/results/attempt-2")" = 2 ]
+  [ "$(jq .fetched "dl-$job/data/fetch-n1.json")" = 0 ]
+}
+
+@test "paused: results are stored before the job is held" {
+  job=$(submit -N1 --requeue --dl-learners=1 --dl-results="$PWD/out" shell.sh \
+    'echo part >$RESULT_DIR/part; trap "exit 0" TERM; while :; do sleep 0.1; done')
+  wait_event "$job" PROCESSING 60
+  wait_for 20 "the learner has written" test -e "dl-$job/results/part"
+  dlctl pause --force "$job"
+  wait_event "$job" HALTED 30
+  [ "$(cat "out/$job/results/part")" = part ]
+  [ "$(states "$job")" = "DEPLOY PROCESSING STORING HALTED" ]
+}
+
+# silent_server: on the login host, one that takes connections and never answers; its port is in ./port.
+silent_server() {
+  on_login python3 -c 'import socket, time
+server = socket.create_server(("", 0))
+open("port", "w").write(str(server.getsockname()[1]) + "\n")
+held = []
+while True: held.append(server.accept())' >/dev/null 2>&1 &
+  listener=$!
+  wait_file port '^[0-9]+$' 20
+}
+
+@test "cancelled while data is fetched: status says so, it ends at once, and nothing is left" {
+  silent_server
+  address=$(on_login hostname -I | tr ' ' '\n' | grep -m1 '^10\.77\.')
+  job=$(submit -N2 --dl-learners=2 --dl-data="https://$address:$(cat port)/x,checksum=sha256:$(printf '%064d' 0)" shell.sh 'echo ran >ran')
+  wait_event "$job" '^1 DOWNLOADING' 60
+  wait_for 20 "status tells of the fetch" says_data "$job"
+  on_login scancel "$job"
+  wait_state "$job" CANCELLED 30
+  wait_for 30 "no dl-data runs" no_process 'libexec/slurm-dl/dl-data'
+  wait_for 30 "no agent runs" no_process 'libexec/slurm-dl/dl-agent'
+  [ ! -e ran ]
+}
+says_data() { dlctl status "$1" | grep -qE '^data +(looking at|fetching)'; }
+
+@test "a credential is refused at submission, and stands nowhere" {
+  for place in https://ada:hunter2@host/x 'https://host/x?X-Amz-Signature=hunter2' ':s3,secret_access_key=hunter2:b' 'lab,secret_access_key=hunter2:b'; do
+    run on_login sbatch --dl-learners=1 --dl-data="$place" --wrap true
+    [ "$status" -ne 0 ]
+    assert_contains "$output" 'dl: --dl-data: '
+    [[ $output != *hunter2* ]]
+  done
+}

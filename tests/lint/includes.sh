@@ -34,6 +34,7 @@ launcher/rendezvous     | common/base
 launcher/slurm_cli      | common/base common/process
 launcher/record         | common/base common/contract common/json common/scaling
 launcher/logs           | common/base launcher/record
+launcher/data           | common/base common/cli common/contract common/json common/process launcher/record
 launcher/metrics        | common/base common/contract common/json
 launcher/plot           | common/base common/cli
 launcher/report         | common/base common/cli common/json launcher/plot launcher/record

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/data/helper.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/base/unique_fd.h"
+#include "common/process/child_process.h"
+
+namespace dl::data {
+namespace {
+
+constexpr size_t kPassedAtOnce = 1 << 20;
+constexpr int kPipeBytes = 1 << 20;
+constexpr size_t kMostSaid = 16 << 10;
+constexpr size_t kLongestLine = 64 << 10;
+constexpr int kPollMs = 200;
+constexpr std::chrono::milliseconds kEndLimit{5000};
+
+Result<std::pair<UniqueFd, UniqueFd>> new_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
+  return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
+}
+
+class Helper {
+ public:
+  explicit Helper(const HelperRun& run) : run_(run), buffer_(kPassedAtOnce) {}
+
+  Result<HelperEnd> to_the_end() {
+    DL_TRY(start());
+    Status moved = pass_on();
+    if (!moved) {
+      end_child(pid_, std::chrono::milliseconds(0));
+      return std::move(moved).error();
+    }
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0)
+      if (errno != EINTR) return errno_error("wait for " + run_.argv[0], errno);
+    end_.status = shell_exit_code(status);
+    return std::move(end_);
+  }
+
+ private:
+  Status start() {
+    DL_TRY_ASSIGN(auto in, new_pipe());
+    DL_TRY_ASSIGN(auto out, new_pipe());
+    DL_TRY_ASSIGN(auto err, new_pipe());
+    ::fcntl(out.first.get(), F_SETPIPE_SZ, kPipeBytes);  // fewer switches between the two; the kernel may refuse
+    SpawnOptions spawn;
+    spawn.argv = run_.argv;
+    spawn.stdin_fd = run_.input.empty() ? -1 : in.first.get();
+    spawn.stdout_fd = out.second.get();
+    spawn.stderr_fd = err.second.get();
+    spawn.parent_death_signal = SIGKILL;
+    DL_TRY_ASSIGN(pid_, spawn_process(spawn));
+    out_ = std::move(out.first);
+    err_ = std::move(err.first);
+    // It fits into the pipe, so that this does not block; SIGPIPE is ignored by dl-data.
+    if (!run_.input.empty() && ::write(in.second.get(), run_.input.data(), run_.input.size()) < 0 && errno != EPIPE)
+      return errno_error("write to " + run_.argv[0], errno);
+    return {};
+  }
+
+  Status pass_on() {
+    int64_t last_ms = monotonic_ms();
+    while (out_ || err_) {
+      if (run_.stop != nullptr && *run_.stop) return Error{Errc::kBusy, "stopped"};
+      pollfd fds[2] = {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}};
+      if (::poll(fds, 2, kPollMs) < 0 && errno != EINTR) return errno_error("wait for " + run_.argv[0], errno);
+      bool moved = false;
+      for (int i = 0; i < 2; ++i) {
+        if (fds[i].fd < 0 || (fds[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
+        const ssize_t n = ::read(fds[i].fd, buffer_.data(), buffer_.size());
+        if (n < 0 && errno == EINTR) continue;
+        moved = true;
+        if (n <= 0) {
+          (i == 0 ? out_ : err_).reset();
+          continue;
+        }
+        const std::string_view data(buffer_.data(), static_cast<size_t>(n));
+        if (i == 1)
+          complain(data);
+        else if (run_.out)
+          DL_TRY(run_.out(data));
+      }
+      if (moved) last_ms = monotonic_ms();
+      if (monotonic_ms() - last_ms > run_.stall_ms)
+        return Error{Errc::kTimeout, fmt::format("{}: nothing came for {} s", run_.argv[0], run_.stall_ms / 1000)};
+    }
+    if (!line_.empty() && run_.line) run_.line(line_);
+    return {};
+  }
+
+  void complain(std::string_view data) {
+    end_.said += data;
+    if (end_.said.size() > kMostSaid) end_.said.erase(0, end_.said.size() - kMostSaid);
+    if (!run_.line) return;
+    line_ += data;
+    size_t begin = 0;
+    for (size_t end = line_.find('\n'); end != std::string::npos; end = line_.find('\n', begin)) {
+      run_.line(std::string_view(line_).substr(begin, end - begin));
+      begin = end + 1;
+    }
+    line_.erase(0, begin);
+    if (line_.size() > kLongestLine) line_.clear();
+  }
+
+  const HelperRun& run_;
+  std::vector<char> buffer_;
+  std::string line_;
+  pid_t pid_ = -1;
+  UniqueFd out_, err_;
+  HelperEnd end_;
+};
+
+}  // namespace
+
+Result<HelperEnd> run_helper(const HelperRun& run) {
+  return Helper(run).to_the_end();
+}
+
+}  // namespace dl::data

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/data/node_cache.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "common/base/atomic_file.h"
+#include "common/base/clock.h"
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/json/json.h"
+#include "launcher/data/eviction.h"
+#include "launcher/data/fault.h"
+#include "launcher/data/own_folder.h"
+#include "launcher/data/write_all.h"
+
+namespace dl::data {
+namespace {
+
+constexpr int64_t kDayMs = 24 * 3600 * 1000;
+constexpr size_t kKeyLetters = 64;
+constexpr size_t kMostInfo = 1 << 20;
+
+bool is_key(const std::string& text) {
+  return text.size() == kKeyLetters && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+int64_t changed_ms(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 ? status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000 : 0;
+}
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+Error as_local(const Error& error) {
+  return Error{error.code == Errc::kNoSpace ? Errc::kNoSpace : Errc::kIo, error.text, error.sys_errno};
+}
+
+Status write_info(const std::string& folder, const SetInfo& info) {
+  const Json text = {{"version", 1},        {"source", info.source},         {"bytes", info.bytes},
+                     {"files", info.files}, {"created_ms", info.created_ms}, {"shared", Json(info.shared)}};
+  const Status written = replace_file(folder + "/set.json", text.dump() + "\n", 0600);
+  return written ? Status() : Status(as_local(written.error()));
+}
+
+}  // namespace
+
+Result<NodeCache> NodeCache::open(const std::string& dir, const CacheLimits& limits) {
+  NodeCache cache;
+  cache.limits_ = limits;
+  DL_TRY_ASSIGN(cache.folder_, own_folder(dir, std::to_string(::geteuid())));
+  DL_TRY(cache.prepare());
+  return cache;
+}
+
+Status NodeCache::prepare() {
+  for (const char* name : {"sets", "work", "trash"}) {
+    const std::string path = folder_ + "/" + name;
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return local_error("create " + path, errno);
+  }
+  local_ = is_local(folder_);
+  DL_TRY_ASSIGN(locks_, lock_folder(folder_));
+  return {};
+}
+
+std::string NodeCache::work_folder(const std::string& key) const {
+  return folder_ + "/work/" + key + (local_ ? "" : "." + node_name());
+}
+
+Result<Lock> NodeCache::lease(const std::string& key) const {
+  return Lock::wait(locks_ + "/" + key + ".lease", Lock::Kind::kShared);
+}
+
+Result<Lock> NodeCache::fetch_lock(const std::string& key) const {
+  return Lock::wait(locks_ + "/" + key + ".fetch", Lock::Kind::kAlone);
+}
+
+bool NodeCache::has(const std::string& key) const {
+  return exists(set_folder(key) + "/set.json");
+}
+
+void NodeCache::touch(const std::string& key) const {
+  const UniqueFd fd(::open((set_folder(key) + "/used").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd) ::futimens(fd.get(), nullptr);
+}
+
+Status NodeCache::commit(const SetInfo& info) const {
+  const std::string work = work_folder(info.key), place = set_folder(info.key);
+  DL_TRY(write_info(work, info));
+  if (::rename(work.c_str(), place.c_str()) != 0) {
+    if (errno != EEXIST && errno != ENOTEMPTY) return local_error("rename to " + place, errno);
+    return remove_tree(work);
+  }
+  touch(info.key);
+  return sync_folder(folder_ + "/sets");
+}
+
+Result<std::vector<std::string>> NodeCache::keys_in(const std::string& folder) const {
+  const std::string path = folder_ + "/" + folder;
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), &::closedir);
+  if (dir == nullptr) return local_error("list " + path, errno);
+  std::vector<std::string> names;
+  while (const dirent* item = ::readdir(dir.get()))
+    if (item->d_name[0] != '.') names.emplace_back(item->d_name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<SetInfo> NodeCache::info_of(const std::string& key) const {
+  SetInfo info;
+  info.key = key;
+  const std::string folder = set_folder(key);
+  DL_TRY_ASSIGN(const std::string text, read_small_file(folder + "/set.json", kMostInfo));
+  try {
+    const Json json = Json::parse(text);
+    info.source = json.value("source", std::string());
+    info.bytes = json.value("bytes", uint64_t{0});
+    info.files = json.value("files", uint64_t{0});
+    info.created_ms = json.value("created_ms", int64_t{0});
+    info.shared = json.value("shared", std::map<std::string, uint64_t>());
+  } catch (const JsonError& wrong) {
+    return Error{Errc::kCorrupt, folder + "/set.json: " + wrong.what()};
+  }
+  info.used_ms = std::max(info.created_ms, changed_ms(folder + "/used"));
+  info.pinned = exists(folder + "/pinned");
+  return info;
+}
+
+Result<std::vector<SetInfo>> NodeCache::list() const {
+  std::vector<SetInfo> sets;
+  DL_TRY_ASSIGN(const std::vector<std::string> keys, keys_in("sets"));
+  for (const std::string& key : keys) {
+    if (!is_key(key)) continue;
+    auto info = info_of(key);
+    if (!info && info.error().code == Errc::kNotFound) continue;  // evicted meanwhile
+    if (!info) {
+      SetInfo damaged_set;
+      damaged_set.key = key;
+      damaged_set.source = "(damaged)";
+      info = std::move(damaged_set);
+    }
+    auto lock = Lock::attempt(locks_ + "/" + key + ".lease", Lock::Kind::kAlone);
+    info->leased = !lock || !*lock;
+    sets.push_back(*std::move(info));
+  }
+  DL_TRY_ASSIGN(const std::vector<std::string> works, keys_in("work"));
+  for (const std::string& name : works) {
+    if (!is_key(name.substr(0, kKeyLetters))) continue;
+    SetInfo info;
+    info.key = name.substr(0, kKeyLetters);
+    info.complete = false;
+    info.used_ms = changed_ms(folder_ + "/work/" + name + "/notes");
+    const auto text = read_small_file(folder_ + "/work/" + name + "/wanted", kMostInfo);
+    if (text) {
+      const size_t blank = text->find(' ');
+      const auto bytes = parse_int(text->substr(0, blank), 0, INT64_MAX);
+      if (bytes) info.bytes = static_cast<uint64_t>(*bytes);
+      if (blank != std::string::npos) info.source = std::string(trim(text->substr(blank + 1)));
+    }
+    auto lock = Lock::attempt(locks_ + "/" + info.key + ".fetch", Lock::Kind::kAlone);
+    info.leased = !lock || !*lock;
+    sets.push_back(std::move(info));
+  }
+  std::stable_sort(sets.begin(), sets.end(), [](const SetInfo& a, const SetInfo& b) { return a.used_ms > b.used_ms; });
+  return sets;
+}
+
+bool NodeCache::too_fresh(const SetInfo& set) const {
+  // Leases of other nodes cannot be seen; who holds one notes that each hour.
+  return !local_ && unix_ms() - set.used_ms < kDayMs;
+}
+
+Status NodeCache::empty_trash() const {
+  DL_TRY_ASSIGN(const std::vector<std::string> names, keys_in("trash"));
+  for (const std::string& name : names) DL_TRY(remove_tree(folder_ + "/trash/" + name));
+  return {};
+}
+
+Result<bool> NodeCache::evict(const std::string& key) const {
+  const std::string place = set_folder(key),
+                    trash = fmt::format("{}/trash/{}.{}.{}", folder_, key, ::getpid(), unix_ms());
+  {
+    DL_TRY_ASSIGN(const Lock alone, Lock::attempt(locks_ + "/" + key + ".lease", Lock::Kind::kAlone));
+    if (!alone || exists(place + "/pinned")) return false;
+    if (::rename(place.c_str(), trash.c_str()) != 0)
+      return errno == ENOENT ? Result<bool>(true) : Result<bool>(local_error("rename " + place, errno));
+  }
+  DL_TRY(remove_tree(trash));
+  return true;
+}
+
+Status NodeCache::make_room(const std::string& key, uint64_t whole, uint64_t more) const {
+  DL_TRY_ASSIGN(const Lock one_at_a_time, Lock::wait(locks_ + "/room", Lock::Kind::kAlone));
+  DL_TRY(empty_trash());
+  constexpr int kRounds = 16;  // sets may be leased between the look and the eviction
+  for (int round = 0; round < kRounds; ++round) {
+    DL_TRY_ASSIGN(const std::vector<SetInfo> sets, list());
+    struct statvfs disk {};
+    if (::statvfs(folder_.c_str(), &disk) != 0) return local_error(folder_, errno);
+    Room room;
+    room.limit = limits_.limit;
+    room.free = disk.f_bavail * disk.f_frsize;
+    room.floor = disk.f_blocks * disk.f_frsize / 100 * limits_.floor_percent;
+    room.need = whole;
+    room.more = more;
+    std::vector<SetUse> uses;
+    for (const SetInfo& set : sets) {
+      if (!set.complete && set.key == key) continue;  // it is part of `need`
+      uint64_t own = set.bytes;
+      for (const auto& [other, bytes] : set.shared)
+        if (has(other)) own -= std::min(own, bytes);
+      room.held += own;
+      if (set.complete)
+        uses.push_back({set.key, own, set.used_ms, set.leased || set.pinned || set.key == key || too_fresh(set)});
+    }
+    DL_TRY_ASSIGN(const std::vector<std::string> victims, choose_victims(std::move(uses), room));
+    bool all = true;
+    for (const std::string& victim : victims) {
+      DL_TRY_ASSIGN(const bool gone, evict(victim));
+      all = all && gone;
+    }
+    if (all) return {};
+  }
+  return Error{Errc::kNoSpace, "the node's cache has no room: other jobs took the sets that were to be evicted"};
+}
+
+Result<uint64_t> NodeCache::collect(bool all) const {
+  DL_TRY_ASSIGN(const Lock one_at_a_time, Lock::wait(locks_ + "/room", Lock::Kind::kAlone));
+  DL_TRY(empty_trash());
+  uint64_t freed = 0;
+  DL_TRY_ASSIGN(const std::vector<SetInfo> sets, list());
+  for (const SetInfo& set : sets) {
+    if (!set.complete) {
+      if (set.leased || (!all && unix_ms() - set.used_ms < kDayMs)) continue;
+      DL_TRY_ASSIGN(const Lock alone, Lock::attempt(locks_ + "/" + set.key + ".fetch", Lock::Kind::kAlone));
+      if (alone) DL_TRY(remove_tree(work_folder(set.key)));
+    } else if (all && !set.leased && !set.pinned && !too_fresh(set)) {
+      DL_TRY_ASSIGN(const bool gone, evict(set.key));
+      freed += gone ? set.bytes : 0;
+    }
+  }
+  return freed;
+}
+
+Result<SetInfo> NodeCache::find(const std::string& name) const {
+  DL_TRY_ASSIGN(const std::vector<SetInfo> sets, list());
+  const SetInfo* found = nullptr;
+  for (const SetInfo& set : sets) {
+    if (!set.complete || (set.source != name && (name.size() < 4 || set.key.compare(0, name.size(), name) != 0)))
+      continue;
+    if (found != nullptr)
+      return Error{Errc::kConflict,
+                   "'" + printable(name) + "' is the name of several sets; allowed: a key of dl-data ls"};
+    found = &set;
+  }
+  if (found == nullptr)
+    return Error{Errc::kNotFound,
+                 "'" + printable(name) + "' is not in the cache; allowed: a source, or a key of dl-data ls"};
+  return *found;
+}
+
+Status NodeCache::pin(const std::string& key, bool pinned) const {
+  const std::string path = set_folder(key) + "/pinned";
+  if (!pinned)
+    return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Status() : Status(local_error("remove " + path, errno));
+  DL_TRY_ASSIGN(const Lock held, lease(key));
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return fd ? Status() : Status(local_error("create " + path, errno));
+}
+
+}  // namespace dl::data

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/data/rclone.h"
+
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <ctime>
+
+#include "common/base/parse.h"
+#include "common/base/this_process.h"
+#include "common/contract/data_request.h"
+#include "common/json/json.h"
+#include "launcher/data/file_time.h"
+#include "launcher/data/lower_case.h"
+#include "launcher/data/scrub.h"
+
+namespace dl::data {
+namespace {
+
+constexpr int kRcloneNoFolder = 3, kRcloneNoFile = 4;
+constexpr int64_t kAskMs = 30'000;
+
+bool holds_any(const std::string& text, std::initializer_list<const char*> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const char* part) { return text.find(part) != std::string::npos; });
+}
+
+// Whether an answer of HTTP with this status is told of. The bare number would be found in requests' ids, too.
+bool tells_status(const std::string& text, const std::string& code, const char* name) {
+  return holds_any(text, {("status code: " + code).c_str(), ("statuscode: " + code).c_str(), ("error " + code).c_str(),
+                          (code + " " + name).c_str(), ("error: " + code).c_str()});
+}
+
+// "message" of the last line that tells an error, without rclone's time and level.
+std::string last_complaint(const std::string& said) {
+  std::string best, last;
+  for (const std::string& line : split(said, '\n')) {
+    RcloneLine logged;
+    std::string text;
+    if (parse_logged(line, &logged)) {
+      text = logged.object.empty() ? logged.message : logged.object + ": " + logged.message;
+      if (logged.level == "error" || logged.level == "critical" || logged.level == "fatal") best = text;
+    } else {
+      text = trim(line);
+      // "2026/11/29 19:00:00 ERROR : x"
+      if (text.size() > 20 && text[4] == '/' && text[7] == '/' && text[10] == ' ') text.erase(0, 20);
+      if (text.find("ailed") != std::string::npos || text.compare(0, 5, "ERROR") == 0) best = text;
+    }
+    if (!text.empty()) last = text;
+  }
+  return best.empty() ? last : best;
+}
+
+Errc class_of(int status, const std::string& text) {
+  if (holds_any(text, {"no space left on device", "disk quota exceeded", "not enough space"})) return Errc::kNoSpace;
+  if (holds_any(text, {"input/output error", "read-only file system"})) return Errc::kIo;
+  if (holds_any(text, {"accessdenied", "access denied", "invalidaccesskeyid", "signaturedoesnotmatch",
+                       "permission denied", "unable to authenticate", "knownhosts", "invalid_grant", "expiredtoken",
+                       "invalid credentials", "login incorrect", "authentication failed"}) ||
+      tells_status(text, "401", "unauthorized") || tells_status(text, "403", "forbidden"))
+    return Errc::kDenied;
+  if (status == kRcloneNoFolder || status == kRcloneNoFile ||
+      holds_any(text, {"directory not found", "object not found", "file not found", "nosuchbucket", "nosuchkey",
+                       "didn't find section in config file", "no such file or directory"}) ||
+      tells_status(text, "404", "not found") || tells_status(text, "410", "gone"))
+    return Errc::kNotFound;
+  if (holds_any(text, {"unable to decrypt configuration", "couldn't decrypt", "bad password", "didn't find backend",
+                       "unknown flag", "unknown command"}))
+    return Errc::kInvalid;
+  return Errc::kBusy;
+}
+
+int two_digits(std::string_view text, size_t at) {
+  return (text[at] - '0') * 10 + (text[at + 1] - '0');
+}
+
+}  // namespace
+
+std::vector<std::string> rclone_command(const std::string& subcommand) {
+  return {"rclone",           subcommand,      "--use-json-log",       "--retries=1",         "--low-level-retries=3",
+          "--contimeout=15s", "--timeout=60s", "--ask-password=false", "--use-server-modtime"};
+}
+
+std::string below(const std::string& remote, const std::string& path) {
+  if (path.empty()) return remote;
+  return remote + (remote.back() == ':' || remote.back() == '/' ? "" : "/") + path;
+}
+
+int64_t parse_time_ns(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00";
+  if (text.size() < kForm.size()) return 0;
+  for (size_t i = 0; i < kForm.size(); ++i)
+    if (kForm[i] == '0' ? std::isdigit(static_cast<unsigned char>(text[i])) == 0 : text[i] != kForm[i]) return 0;
+  std::tm parts{};
+  parts.tm_year = two_digits(text, 0) * 100 + two_digits(text, 2) - 1900;
+  parts.tm_mon = two_digits(text, 5) - 1;
+  parts.tm_mday = two_digits(text, 8);
+  parts.tm_hour = two_digits(text, 11);
+  parts.tm_min = two_digits(text, 14);
+  parts.tm_sec = two_digits(text, 17);
+  int64_t seconds = ::timegm(&parts);
+  size_t at = kForm.size();
+  int64_t fraction = 0;
+  if (at < text.size() && text[at] == '.') {
+    int64_t unit = kNsPerSecond / 10;
+    for (++at; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0; ++at, unit /= 10)
+      fraction += (text[at] - '0') * unit;
+  }
+  const std::string_view zone = text.substr(at);
+  if (zone.size() == 6 && (zone[0] == '+' || zone[0] == '-'))
+    seconds -= (zone[0] == '-' ? -1 : 1) * (two_digits(zone, 1) * 3600 + two_digits(zone, 4) * 60);
+  else if (zone != "Z")
+    return 0;
+  return seconds * kNsPerSecond + fraction;
+}
+
+Result<bool> parse_listed(std::string_view line, Entry* entry) {
+  line = trim(line);
+  if (line == "[" || line == "]" || line.empty()) return false;
+  if (line.back() == ',') line.remove_suffix(1);
+  if (line.front() == '[') line.remove_prefix(1);
+  try {
+    const Json item = Json::parse(line);
+    if (!item.is_object()) return Error{Errc::kBusy, "rclone's list of files was cut"};
+    *entry = Entry();
+    entry->path = item.at("Path").text();
+    entry->folder = item.value("IsDir", false);
+    entry->mtime_ns = entry->folder ? 0 : parse_time_ns(item.value("ModTime", std::string()));
+    const int64_t size = entry->folder ? 0 : item.at("Size").get<int64_t>();
+    if (size < 0)
+      return Error{Errc::kInvalid, fmt::format("'{}' has no size there, so it cannot be verified; allowed: plain files",
+                                               printable(entry->path, 400))};
+    entry->size = static_cast<uint64_t>(size);
+    if (const Json* hashes = item.find("Hashes"); hashes != nullptr && !entry->folder) {
+      int best = 0;
+      for (const JsonMember& hash : hashes->members()) {
+        std::string kind = lower_case(hash.name);
+        kind.erase(std::remove(kind.begin(), kind.end(), '-'), kind.end());
+        const int rank = kind == "sha256" ? 3 : kind == "sha1" ? 2 : kind == "md5" ? 1 : 0;
+        const std::string value = hash.value.is_string() ? lower_case(hash.value.text()) : "";
+        const bool hex = !value.empty() && value.find_first_not_of("0123456789abcdef") == std::string::npos;
+        if (rank > best && hex) entry->identity = fmt::format("{}:{}", kind, value), best = rank;
+      }
+    }
+    return true;
+  } catch (const JsonError&) {
+    return Error{Errc::kBusy, "rclone's list of files has another form"};
+  }
+}
+
+bool parse_logged(std::string_view line, RcloneLine* logged) {
+  if (line.empty() || line.front() != '{') return false;
+  const Json json = Json::parse(line);
+  if (!json.is_object()) return false;
+  try {
+    logged->level = json.value("level", std::string());
+    logged->message = json.value("msg", std::string());
+    logged->object = json.value("object", std::string());
+    if (const Json* stats = json.find("stats"); stats != nullptr && stats->is_object()) {
+      logged->bytes = stats->value("bytes", uint64_t{0});
+      logged->total = stats->value("totalBytes", uint64_t{0});
+    }
+  } catch (const JsonError&) {
+    return false;
+  }
+  return true;
+}
+
+Error rclone_error(const std::string& what, const HelperEnd& end) {
+  std::string complaint = last_complaint(end.said);
+  if (complaint.empty()) complaint = fmt::format("rclone ended with status {}", end.status);
+  const std::string all = lower_case(end.said);
+  const Errc code = class_of(end.status, all);
+  std::string text = what + ": " + scrubbed(complaint, secrets_of_environment());
+  if (all.find("didn't find section in config file") != std::string::npos)
+    text = what + ": the remote is not in your rclone configuration on this node; make it with rclone config";
+  return Error{code, text};
+}
+
+Error no_rclone(Error error) {
+  if (error.code == Errc::kNotFound)
+    return Error{Errc::kUnsupported,
+                 "rclone is not installed on this node, and NAME:PATH is fetched with it; install "
+                 "rclone 1.60 or later"};
+  return error;
+}
+
+Result<std::string> remote_type(const std::string& remote) {
+  const std::string name = remote.substr(0, remote.find(':'));
+  std::string listed, type;
+  HelperRun run;
+  run.argv = rclone_command("listremotes");
+  run.argv.emplace_back("--long");
+  run.stall_ms = kAskMs;
+  run.out = [&](std::string_view data) {
+    listed += data;
+    return Status();
+  };
+  auto end = run_helper(run);
+  if (!end) return no_rclone(std::move(end).error());
+  if (end->status != 0) return rclone_error("read the configuration of rclone", *end);
+  for (const std::string& line : split(listed, '\n')) {
+    // "NAME:   type", the name perhaps with blanks in it.
+    if (line.compare(0, name.size() + 1, name + ":") != 0) continue;
+    type = trim(std::string_view(line).substr(name.size() + 1));
+    return type.empty() ? std::string("unknown") : type;
+  }
+  std::string variable = "RCLONE_CONFIG_" + name + "_TYPE";
+  for (char& c : variable)
+    c = c == '-' || c == ' ' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return environment_value(variable.c_str());
+}
+
+bool has_cheap_checksums(const std::string& type) {
+  constexpr std::array kTypes{"s3",
+                              "google cloud storage",
+                              "gcs",
+                              "azureblob",
+                              "b2",
+                              "swift",
+                              "drive",
+                              "onedrive",
+                              "dropbox",
+                              "box",
+                              "jottacloud",
+                              "pcloud",
+                              "oracleobjectstorage",
+                              "qingstor"};
+  return std::any_of(kTypes.begin(), kTypes.end(), [&](const char* known) { return type == known; });
+}
+
+Status check_remote_known(const std::string& from) {
+  DL_TRY_ASSIGN(const std::string type, remote_type(from));
+  if (type.empty())
+    return Error{Errc::kNotFound,
+                 fmt::format("'{}' names a remote that is not in your rclone configuration; make it with "
+                             "rclone config, or see rclone listremotes",
+                             shown_place(from))};
+  std::string said;
+  HelperRun run;
+  run.argv = {"rclone", "config", "file"};
+  run.stall_ms = kAskMs;
+  run.out = [&](std::string_view data) {
+    said += data;
+    return Status();
+  };
+  auto end = run_helper(run);
+  if (!end || end->status != 0) return {};
+  for (const std::string& line : split(said, '\n')) {
+    struct stat status {};
+    if (line.empty() || line.front() != '/' || ::stat(line.c_str(), &status) != 0) continue;
+    if ((status.st_mode & 0077) != 0)
+      return Error{Errc::kDenied, fmt::format("{} can be read by others, with the credentials in it; chmod 600 it",
+                                              printable(line, 400))};
+  }
+  return {};
+}
+
+}  // namespace dl::data

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// How rclone is called, and what it says. Pure, but for the functions at the end.
+//
+// Names of remotes and paths are on its command line; credentials never are: rclone reads them from the configuration
+// of its user. No -vv and no --dump, which would print them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "launcher/data/helper.h"
+#include "launcher/data/manifest.h"
+
+namespace dl::data {
+
+// {"rclone", SUBCOMMAND, flags that all calls have}. The words after it are the caller's.
+std::vector<std::string> rclone_command(const std::string& subcommand);
+
+// "NAME:PATH" and a path below it as one text.
+std::string below(const std::string& remote, const std::string& path);
+
+// One line of `rclone lsjson`. False: it is a bracket. kBusy: it is no such line (the output was cut); kInvalid: a file
+// has no size, such as a document of an office suite.
+Result<bool> parse_listed(std::string_view line, Entry* entry);
+// "2026-11-29T19:00:00.123456789+01:00" in nanoseconds since 1970; 0 if it is no such time.
+int64_t parse_time_ns(std::string_view text);
+
+// What an unsuccessful end of rclone means: kNotFound, kDenied, kInvalid: the user's; kNoSpace, kIo: this node's disk;
+// kBusy: all else. The text is one sentence without secrets. what: "list NAME:PATH".
+Error rclone_error(const std::string& what, const HelperEnd& end);
+// The error of a run that did not take place: rclone is missing (kUnsupported), was stopped, or hung.
+Error no_rclone(Error error);
+
+// One line that rclone logs as JSON ("--use-json-log"). False: it is none.
+struct RcloneLine {
+  std::string level, message, object;
+  uint64_t bytes = 0, total = 0;  // of statistics; 0 in other lines
+};
+bool parse_logged(std::string_view line, RcloneLine* logged);
+
+// The type ("s3", "sftp") of a remote in the configuration of this user; empty if it has none of this name. Errors of
+// no_rclone(). Asks nobody but rclone on this machine.
+Result<std::string> remote_type(const std::string& remote);
+// Whether asking for checksums of a listing costs the server nothing: where it keeps them. Others would read each file.
+bool has_cheap_checksums(const std::string& type);
+// kNotFound unless the remote is configured; kDenied if others than its user can read the configuration.
+Status check_remote_known(const std::string& from);
+
+}  // namespace dl::data

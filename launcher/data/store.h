@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl-data store: copies results and logs to the place that the user has named. The last file written there is a
+// manifest of all others, dl-results.json: where it is, all that it lists is there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "launcher/data/progress.h"
+#include "launcher/data/retry.h"
+#include "launcher/data/walk.h"
+
+namespace dl::data {
+
+constexpr char kStoredManifest[] = "dl-results.json";
+
+struct StoreFolder {
+  std::string from;  // a file or folder
+  std::string name;  // the folder below the destination; empty: the destination itself
+};
+// "DIR" or "DIR=NAME". kInvalid for a name that check_path() refuses.
+Result<StoreFolder> parse_store_folder(const std::string& text);
+
+struct StoreOptions {
+  std::vector<StoreFolder> folders;
+  std::string to;           // a path or NAME:PATH
+  int64_t deadline_ms = 0;  // of monotonic_ms(); 0: none
+  unsigned streams = 0;
+  Patience patience;
+};
+
+// What was left out because it cannot be stored (a device, a name with a control character, a link to elsewhere, a file
+// that may not be read).
+struct Stored {
+  std::vector<std::string> left;
+};
+
+// Stores what is not there yet: a file with the same size and time counts as stored. Each file appears whole. Errors:
+// of the folders (source_error()) and of the destination (destination_error(), rclone's); late_error() at the deadline.
+// What was stored stays, and another call goes on.
+Result<Stored> store(const StoreOptions& options, Progress* progress);
+
+// Of one folder.
+struct StoreTree {
+  StoreFolder folder;
+  Tree tree;
+};
+// The manifest's text.
+std::string stored_manifest(const std::vector<StoreTree>& trees);
+
+// The two ways to store; in store_path.cpp and store_remote.cpp. They leave the manifest to the caller.
+// A file that has gone meanwhile, or may not be read, is left out; of the latter `left` tells.
+Status store_in_path(const StoreOptions& options, const std::vector<StoreTree>& trees, Progress* progress,
+                     std::vector<std::string>* left);
+Status store_in_remote(const StoreOptions& options, const std::vector<StoreTree>& trees, Progress* progress);
+// Puts the manifest in its place, as the last step; or takes an older one away before the first, unless it is the same.
+Status write_path_manifest(const std::string& to, const std::string& text);
+Status write_remote_manifest(const StoreOptions& options, const std::string& text);
+Status drop_path_manifest(const std::string& to, const std::string& text);
+Status drop_remote_manifest(const StoreOptions& options, const std::string& text);
+
+bool is_late(const StoreOptions& options);
+Error too_late(const Counts& counts);
+
+}  // namespace dl::data

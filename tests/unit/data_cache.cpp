@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache on a node: which sets leave it, leases that end with their holder, folders of others.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "common/base/atomic_file.h"
+#include "launcher/data/eviction.h"
+#include "launcher/data/node_cache.h"
+#include "launcher/data/own_folder.h"
+#include "launcher/data/progress.h"
+#include "launcher/data/work.h"
+#include "launcher/data/write_all.h"
+
+namespace dl::data {
+namespace {
+
+class DataCache : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/dl-data-cache-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { EXPECT_TRUE(remove_tree(folder_)); }
+
+  NodeCache open(uint64_t limit = 0) {
+    CacheLimits limits;
+    limits.limit = limit;
+    limits.floor_percent = 0;
+    auto cache = NodeCache::open(folder_ + "/cache", limits);
+    EXPECT_TRUE(cache) << (cache ? "" : cache.error().text);
+    return *std::move(cache);
+  }
+
+  // A set with one file of that size.
+  static void add(const NodeCache& cache, const std::string& key, size_t bytes) {
+    Manifest manifest;
+    Entry entry;
+    entry.path = "file";
+    entry.size = bytes;
+    entry.mtime_ns = 7;
+    manifest.entries.push_back(entry);
+    Counts counts;
+    auto work = Work::open(cache.work_folder(key), manifest, &counts);
+    ASSERT_TRUE(work) << work.error().text;
+    ASSERT_TRUE((*work)->put(0, std::string(bytes, 'x')));
+    ASSERT_TRUE((*work)->finish(false));
+    SetInfo info;
+    info.key = key;
+    info.source = "/source/" + key;
+    info.bytes = bytes;
+    info.files = 1;
+    ASSERT_TRUE(cache.commit(info));
+  }
+
+  static std::string key_of(int number) {
+    std::string key(64, '0');
+    for (size_t at = 63; number > 0; number /= 10, --at) key[at] = static_cast<char>('0' + number % 10);
+    return key;
+  }
+
+  std::string folder_;
+};
+
+SetUse use(const char* key, uint64_t bytes, int64_t used_ms, bool held = false) {
+  return {key, bytes, used_ms, held};
+}
+
+TEST(DataEviction, the_least_recently_used_leave_and_only_as_many_as_needed) {
+  Room room;
+  room.limit = 100;
+  room.held = 90;
+  room.free = 1000;
+  room.need = room.more = 20;
+  const auto victims = choose_victims({use("new", 30, 9), use("old", 30, 1), use("middle", 30, 5)}, room);
+  ASSERT_TRUE(victims);
+  EXPECT_EQ(*victims, std::vector<std::string>{"old"});
+}
+
+TEST(DataEviction, what_is_held_stays_and_nothing_leaves_in_vain) {
+  Room room;
+  room.limit = 100;
+  room.held = 90;
+  room.free = 1000;
+  room.need = room.more = 50;
+  const auto victims = choose_victims({use("a", 30, 1, true), use("b", 30, 2), use("c", 30, 3, true)}, room);
+  ASSERT_FALSE(victims);
+  EXPECT_EQ(victims.error().code, Errc::kNoSpace);
+  room.need = 101;
+  const auto larger = choose_victims({use("b", 90, 2)}, room);
+  ASSERT_FALSE(larger);
+  EXPECT_EQ(larger.error().code, Errc::kInvalid);
+}
+
+TEST(DataEviction, the_disk_keeps_its_floor) {
+  Room room;
+  room.held = 60;
+  room.free = 30;
+  room.floor = 20;
+  room.need = room.more = 15;
+  const auto victims = choose_victims({use("a", 30, 1), use("b", 30, 2)}, room);
+  ASSERT_TRUE(victims);
+  EXPECT_EQ(*victims, std::vector<std::string>{"a"});
+  room.more = 5;  // the rest is on the disk already
+  EXPECT_TRUE(choose_victims({use("a", 30, 1)}, room)->empty());
+}
+
+// 10,000 random schedules: what leaves is never held, and what is left fits whenever it can.
+TEST(DataEviction, random_schedules_never_evict_what_is_held) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 10000; ++round) {
+    std::vector<SetUse> sets;
+    Room room;
+    uint64_t loose = 0;
+    for (size_t i = random() % 12; i > 0; --i) {
+      sets.push_back({std::to_string(i), random() % 50, static_cast<int64_t>(random() % 100), random() % 3 == 0});
+      room.held += sets.back().bytes;
+      if (!sets.back().held) loose += sets.back().bytes;
+    }
+    room.limit = random() % 2 == 0 ? 0 : 1 + random() % 300;
+    room.free = random() % 200;
+    room.floor = random() % 50;
+    room.need = random() % 100;
+    room.more = room.need - std::min<uint64_t>(room.need, random() % 20);
+    const auto victims = choose_victims(sets, room);
+    const uint64_t over =
+        std::max(room.limit > 0 && room.held + room.need > room.limit ? room.held + room.need - room.limit : 0,
+                 room.more + room.floor > room.free ? room.more + room.floor - room.free : 0);
+    if (!victims) {
+      ASSERT_TRUE(over > loose || room.need > room.limit);
+      continue;
+    }
+    uint64_t freed = 0;
+    std::set<std::string> gone(victims->begin(), victims->end());
+    ASSERT_EQ(gone.size(), victims->size());
+    for (const SetUse& set : sets) {
+      if (gone.count(set.key) == 0) continue;
+      ASSERT_FALSE(set.held);
+      freed += set.bytes;
+    }
+    ASSERT_GE(freed, over);
+  }
+}
+
+TEST_F(DataCache, a_set_appears_whole_and_is_evicted_whole) {
+  const NodeCache cache = open();
+  EXPECT_FALSE(cache.has(key_of(1)));
+  add(cache, key_of(1), 1000);
+  EXPECT_TRUE(cache.has(key_of(1)));
+  const auto sets = cache.list();
+  ASSERT_TRUE(sets);
+  ASSERT_EQ(sets->size(), 1U);
+  EXPECT_EQ((*sets)[0].bytes, 1000U);
+  EXPECT_FALSE((*sets)[0].leased);
+  EXPECT_TRUE(*cache.evict(key_of(1)));
+  EXPECT_FALSE(cache.has(key_of(1)));
+  EXPECT_TRUE(cache.list()->empty());
+}
+
+TEST_F(DataCache, a_leased_or_pinned_set_stays) {
+  const NodeCache cache = open();
+  add(cache, key_of(1), 10);
+  {
+    const auto lease = cache.lease(key_of(1));
+    ASSERT_TRUE(lease);
+    EXPECT_FALSE(*cache.evict(key_of(1)));
+    EXPECT_TRUE((*cache.list())[0].leased);
+    ASSERT_TRUE(cache.collect(true));
+    EXPECT_TRUE(cache.has(key_of(1)));
+  }
+  ASSERT_TRUE(cache.pin(key_of(1), true));
+  EXPECT_FALSE(*cache.evict(key_of(1)));
+  ASSERT_TRUE(cache.pin(key_of(1), false));
+  EXPECT_TRUE(*cache.evict(key_of(1)));
+}
+
+TEST_F(DataCache, a_lease_ends_when_its_holder_is_killed) {
+  const NodeCache cache = open();
+  add(cache, key_of(1), 10);
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    const auto lease = cache.lease(key_of(1));
+    const bool told = lease && ::write(ready[1], "x", 1) == 1;
+    if (told) ::pause();
+    ::_exit(1);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_FALSE(*cache.evict(key_of(1)));
+  ::kill(holder, SIGKILL);
+  ASSERT_EQ(::waitpid(holder, nullptr, 0), holder);
+  EXPECT_TRUE(*cache.evict(key_of(1)));
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// Holders and evictors at once: whoever has a lease and finds the set has it until he lets it go.
+TEST_F(DataCache, no_leased_set_is_evicted_by_others_at_once) {
+  const NodeCache cache = open();
+  constexpr int kSets = 4;
+  std::atomic<int> found{0}, lost{0}, evicted{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&, i] {
+      std::mt19937 random(static_cast<unsigned>(i));
+      for (int round = 0; round < 400; ++round) {
+        const std::string key = key_of(1 + static_cast<int>(random() % kSets));
+        const auto lease = cache.lease(key);
+        if (!lease) ++lost;
+        if (!cache.has(key)) {
+          const auto alone = cache.fetch_lock(key);
+          if (!cache.has(key)) add(cache, key, 100);
+        }
+        for (int look = 0; look < 3; ++look) {
+          if (::access((cache.tree(key) + "/file").c_str(), R_OK) != 0) ++lost;
+          std::this_thread::yield();
+        }
+        ++found;
+      }
+    });
+  std::thread evictor([&] {
+    std::mt19937 random(99);
+    while (!stop) {
+      const auto gone = cache.evict(key_of(1 + static_cast<int>(random() % kSets)));
+      if (gone && *gone) ++evicted;
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  evictor.join();
+  EXPECT_EQ(found, 1200);
+  EXPECT_EQ(lost, 0);
+  EXPECT_GT(evicted, 0);
+}
+
+TEST_F(DataCache, room_is_made_by_evicting_the_oldest) {
+  const NodeCache cache = open(1000);
+  add(cache, key_of(1), 400);
+  add(cache, key_of(2), 400);
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ::utimensat(AT_FDCWD, (cache.set_folder(key_of(1)) + "/used").c_str(), old, 0);
+  ASSERT_TRUE(cache.make_room(key_of(3), 500, 500));
+  // The one that was made first counts as used then, so that its mark alone does not make it older than it is.
+  EXPECT_NE(cache.has(key_of(1)), cache.has(key_of(2)));
+  const auto too_much = cache.make_room(key_of(3), 1001, 1001);
+  ASSERT_FALSE(too_much);
+  EXPECT_EQ(too_much.error().code, Errc::kInvalid);
+}
+
+TEST_F(DataCache, what_fetches_and_evictions_leave_behind_is_collected) {
+  const NodeCache cache = open();
+  ASSERT_TRUE(make_directories(cache.folder() + "/trash/x/y"));
+  ASSERT_TRUE(make_directories(cache.work_folder(key_of(5)) + "/tree"));
+  ASSERT_TRUE(cache.collect(false));
+  EXPECT_NE(::access((cache.folder() + "/trash/x").c_str(), F_OK), 0);
+}
+
+TEST_F(DataCache, the_folder_is_its_users_alone) {
+  const NodeCache cache = open();
+  struct stat status {};
+  ASSERT_EQ(::stat(cache.folder().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
+  ASSERT_EQ(::chmod(cache.folder().c_str(), 0755), 0);
+  open();
+  ASSERT_EQ(::stat(cache.folder().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
+}
+
+TEST_F(DataCache, links_and_folders_of_others_are_not_followed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to make files of others";
+  ASSERT_TRUE(make_directories(folder_ + "/elsewhere"));
+  ASSERT_EQ(::symlink((folder_ + "/elsewhere").c_str(), (folder_ + "/link").c_str()), 0);
+  EXPECT_TRUE(own_folder(folder_ + "/link", "x"));
+  ASSERT_EQ(::lchown((folder_ + "/link").c_str(), 12345, 12345), 0);
+  const auto followed = own_folder(folder_ + "/link", "x");
+  ASSERT_FALSE(followed);
+  EXPECT_NE(followed.error().text.find("symbolic link of another user"), std::string::npos);
+  ASSERT_EQ(::chown((folder_ + "/elsewhere").c_str(), 12345, 12345), 0);
+  EXPECT_FALSE(own_folder(folder_ + "/elsewhere", "x"));
+  // A folder of this name that somebody else has made before.
+  ASSERT_TRUE(make_directories(folder_ + "/site/7"));
+  ASSERT_EQ(::chown((folder_ + "/site/7").c_str(), 12345, 12345), 0);
+  EXPECT_FALSE(own_folder(folder_ + "/site", "7"));
+}
+
+}  // namespace
+}  // namespace dl::data

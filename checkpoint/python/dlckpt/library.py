@@ -6,6 +6,9 @@ Where the library is looked for, in this order:
 1. ``$DLCKPT_LIBRARY``, the path of the shared object; if set, nothing else is tried
 2. beside this package: it lives in PREFIX/share/slurm-dl/python/dlckpt, so PREFIX/lib, lib64 and lib/<multiarch>
 3. the system's own search path (``ld.so``)
+
+Installed by slurm-dl, package and library are of one release. The package of a wheel (packaging/build-wheel) has its release in release.txt, and
+loads no library that is older, or of another major version.
 """
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import ctypes
 import glob
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Iterator, Optional, Set
+from typing import Iterator, Optional, Set, Tuple
 
 from .errors import LibraryError
 
@@ -192,6 +195,7 @@ def load() -> ctypes.CDLL:
             tried.append("%s (%s)" % (name, error))
             continue
         _declare(library, name)
+        _check_release(library, name)
         _loaded = library
         return library
     raise LibraryError("libdlckpt was not found; set DLCKPT_LIBRARY to the path of %s. Tried: %s" % (SONAME, "; ".join(tried)))
@@ -209,6 +213,27 @@ def _declare(library: ctypes.CDLL, name: str) -> None:
                                (name, function)) from None
         symbol.restype = result
         symbol.argtypes = arguments
+
+
+def _numbers(release: str) -> Tuple[int, ...]:
+    """(0, 1, 0) for "0.1.0"; () for what is no release."""
+    parts = release.split(".")
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+
+
+def _check_release(library: ctypes.CDLL, name: str) -> None:
+    """Refuses a library that lacks what the package of a wheel may call."""
+    try:
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "release.txt"), encoding="ascii") as file:
+            wanted = file.read().strip()
+    except OSError:
+        return
+    found = (library.dlckpt_version() or b"").decode()
+    if _numbers(found) >= _numbers(wanted) and _numbers(found)[:1] == _numbers(wanted)[:1]:
+        return
+    raise LibraryError("%s is libdlckpt %s, and this dlckpt package is of release %s, which needs libdlckpt %s or a later one of the same "
+                       "major version; install the package of the library's release (pip install dlckpt-%s-py3-none-any.whl), or set "
+                       "DLCKPT_LIBRARY to another library" % (name, found, wanted, wanted, found))
 
 
 def has(function: str) -> bool:

@@ -4,11 +4,13 @@
 # namespaces of their own. Nothing of this machine but its kernel is seen inside. The caller sets top.
 # shellcheck disable=SC2154,SC2034  # top is the caller's, kVersions is for it
 
-# release_of SLURM: the release of Debian that has it.
+# release_of SLURM: the release of Debian that has it. clean-N: Debian N, for tests of packages (tests/packaging).
 release_of() {
   case $1 in
     24.11) echo trixie ;;
     26.05) echo sid ;;
+    clean-12) echo bookworm ;;
+    clean-13) echo trixie ;;
     *) return 1 ;;
   esac
 }
@@ -30,9 +32,11 @@ why_no_roots() {
   unshare --mount --pid --fork --uts --ipc --net true 2>/dev/null || echo "needs the right to make namespaces"
 }
 
-# make_root SLURM: a root with what slurm-dl is built and tested with; does only what is missing. Prints why it cannot.
+# make_root SLURM [GROUP…]: a root with what slurm-dl is built and tested with, or with these groups of packages.debian; does only what is
+# missing. Prints why it cannot.
 make_root() {
-  local release root folder archive
+  local release root folder archive groups=("${@:2}")
+  if ((${#groups[@]} == 0)); then groups=(build sandbox slurmdbd pytorch versions-inside); fi
   release=$(release_of "$1") folder=$(roots_folder) root=$(roots_folder)/$1
   mkdir -p "$folder" || return 1
   if [[ ! -e $root/.bootstrapped ]]; then
@@ -47,7 +51,7 @@ make_root() {
   fi
   mkdir -p "$root/src/packaging"
   cp "$top"/packaging/{install-packages,packages.debian} "$root/src/packaging/"
-  in_root --net "$1" /src/packaging/install-packages build sandbox slurmdbd pytorch versions-inside >>"$folder/$1.log" 2>&1 || {
+  in_root --net "$1" /src/packaging/install-packages "${groups[@]}" >>"$folder/$1.log" 2>&1 || {
     echo "the packages cannot be installed in Debian's $release: $(tail -n 1 "$folder/$1.log")"
     return 1
   }

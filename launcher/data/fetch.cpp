@@ -76,6 +76,7 @@ class Fetch {
  private:
   Status list(Wanted* wanted) {
     const std::atomic<bool> never{false};
+    wanted->origin->stop = false;  // a transfer that has failed sets it
     DL_TRY_ASSIGN(Manifest whole, try_again(options_.transfer.patience, never, [&] { return wanted->origin->list(); }));
     if (!wanted->source->checksum.empty()) {
       if (whole.files() != 1)

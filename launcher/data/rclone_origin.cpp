@@ -86,6 +86,8 @@ Result<Manifest> RcloneOrigin::list() {
   }
   Manifest manifest;
   DL_TRY(list_into(&manifest));
+  // Object stores know no folders: where nothing is, they list nothing.
+  if (manifest.entries.empty()) return Error{Errc::kNotFound, remote_ + ": not found, or nothing is in it"};
   single_ = false;
   if (manifest.entries.size() == 1) {
     DL_TRY_ASSIGN(single_, names_file(manifest.entries[0]));

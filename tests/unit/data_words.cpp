@@ -89,14 +89,13 @@ TEST(DataRclone, failures_have_their_class) {
 
 TEST(DataRclone, what_is_logged_as_json_is_read) {
   RcloneLine line;
-  ASSERT_TRUE(parse_logged(R"({"level":"info","msg":"Copied (new)","object":"a/b","time":"x"
-})", &line));
+  ASSERT_TRUE(parse_logged(R"x({"level":"info","msg":"Copied (new)","object":"a/b","time":"x"})x", &line));
   EXPECT_EQ(line.message, "Copied (new)");
-EXPECT_EQ(line.object, "a/b");
-ASSERT_TRUE(parse_logged(R"({"level":"notice","msg":"x","stats":{"bytes":7,"totalBytes":9}})", &line));
-EXPECT_EQ(line.bytes, 7U);
-EXPECT_EQ(line.total, 9U);
-for (const char* other : {"", "text", "{", "[]", R"({"level":7})"}) EXPECT_FALSE(parse_logged(other, &line)) << other;
+  EXPECT_EQ(line.object, "a/b");
+  ASSERT_TRUE(parse_logged(R"({"level":"notice","msg":"x","stats":{"bytes":7,"totalBytes":9}})", &line));
+  EXPECT_EQ(line.bytes, 7U);
+  EXPECT_EQ(line.total, 9U);
+  for (const char* other : {"", "text", "{", "[]", R"({"level":7})"}) EXPECT_FALSE(parse_logged(other, &line)) << other;
 }
 
 TEST(DataScrub, secrets_are_hidden_and_what_helps_stays) {

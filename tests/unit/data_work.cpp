@@ -199,7 +199,9 @@ TEST_F(DataWork, a_walk_follows_links_and_refuses_what_is_no_file) {
   const auto refused = [&](const std::string& name, const char* what) {
     const auto walked = walk(root, Odd::kRefuse);
     EXPECT_FALSE(walked) << name;
-    if (!walked) EXPECT_NE(walked.error().text.find(what), std::string::npos) << walked.error().text;
+    if (!walked) {
+      EXPECT_NE(walked.error().text.find(what), std::string::npos) << walked.error().text;
+    }
     // Results are stored without it.
     const auto left = walk(root, Odd::kLeave);
     EXPECT_TRUE(left) << name;

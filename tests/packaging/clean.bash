@@ -41,6 +41,7 @@ clean_root() {
   if (($#)); then
     in_root --net clean /src/packaging/install-packages "$@" >"$work/log" 2>&1 || { skip "$what" "$(tail -n 1 "$work/log")"; finish; exit; }
   fi
+  echo '127.0.0.1 localhost' >"$work/clean/etc/hosts" # debootstrap makes none
   mkdir -p "$work/clean/debs" "$work/clean/former"
   cp "$packages"/*.deb "$work/clean/debs/"
   rm -f "$work"/clean/debs/*-dbgsym_*

@@ -81,7 +81,8 @@ def figure(rows, gpus, seeds, hours):
               panel("Jobs completed, jobs wait", "jobs", "hold", "completed", 1),
               panel("Jobs completed, those without room are dropped", "jobs", "drop", "completed", 1)]
     return picture(panels, "Elastic jobs over the load of a cluster of %d GPUs" % gpus,
-                   "%d GPUs, made-up jobs of four categories submitted for %g h, %d seeds; dots are medians, bars from least to most" % (gpus, hours, seeds))
+                   "%d GPUs, made-up jobs of four categories submitted for %g h, %d seed%s; dots are medians, bars from least to most"
+                   % (gpus, hours, seeds, "" if seeds == 1 else "s"))
 
 
 def main():

@@ -28,6 +28,7 @@ namespace {
 
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
 constexpr size_t kKeyLetters = 64;
+const std::string kWorkMark = "work/";  // in front of the key of a set that is not complete
 constexpr size_t kMostInfo = 1 << 20;
 
 bool is_key(const std::string& text) {
@@ -201,6 +202,12 @@ Result<bool> NodeCache::evict(const std::string& key) const {
   return true;
 }
 
+Result<bool> NodeCache::drop_work(const std::string& key) const {
+  DL_TRY_ASSIGN(const Lock alone, Lock::attempt(locks_ + "/" + key + ".fetch", Lock::Kind::kAlone));
+  if (alone) DL_TRY(remove_tree(work_folder(key)));
+  return static_cast<bool>(alone);
+}
+
 Status NodeCache::make_room(const std::string& key, uint64_t whole, uint64_t more) const {
   DL_TRY_ASSIGN(const Lock one_at_a_time, Lock::wait(locks_ + "/room", Lock::Kind::kAlone));
   DL_TRY(empty_trash());
@@ -222,16 +229,16 @@ Status NodeCache::make_room(const std::string& key, uint64_t whole, uint64_t mor
       for (const auto& [other, bytes] : set.shared)
         if (has(other)) own -= std::min(own, bytes);
       room.held += own;
-      if (set.complete)
-        uses.push_back({set.key, own, set.used_ms, set.leased || set.pinned || set.key == key || too_fresh(set)});
+      // What a fetch has left behind that has ended early is as good as a set: it saves bytes if somebody wants them.
+      const bool held = set.leased || set.pinned || set.key == key || too_fresh(set);
+      uses.push_back({(set.complete ? "" : kWorkMark) + set.key, own, set.used_ms, held});
     }
     DL_TRY_ASSIGN(const std::vector<std::string> victims, choose_victims(std::move(uses), room));
-    bool all = true;
+    if (victims.empty()) return {};
     for (const std::string& victim : victims) {
-      DL_TRY_ASSIGN(const bool gone, evict(victim));
-      all = all && gone;
+      const bool work = victim.compare(0, kWorkMark.size(), kWorkMark) == 0;
+      DL_TRY(work ? drop_work(victim.substr(kWorkMark.size())) : evict(victim));
     }
-    if (all) return {};
   }
   return Error{Errc::kNoSpace, "the node's cache has no room: other jobs took the sets that were to be evicted"};
 }
@@ -244,8 +251,7 @@ Result<uint64_t> NodeCache::collect(bool all) const {
   for (const SetInfo& set : sets) {
     if (!set.complete) {
       if (set.leased || (!all && unix_ms() - set.used_ms < kDayMs)) continue;
-      DL_TRY_ASSIGN(const Lock alone, Lock::attempt(locks_ + "/" + set.key + ".fetch", Lock::Kind::kAlone));
-      if (alone) DL_TRY(remove_tree(work_folder(set.key)));
+      DL_TRY(drop_work(set.key));
     } else if (all && !set.leased && !set.pinned && !too_fresh(set)) {
       DL_TRY_ASSIGN(const bool gone, evict(set.key));
       freed += gone ? set.bytes : 0;

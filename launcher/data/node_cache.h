@@ -81,6 +81,8 @@ class NodeCache {
   Status prepare();
   Result<SetInfo> info_of(const std::string& key) const;
   Result<std::vector<std::string>> keys_in(const std::string& folder) const;
+  // Removes what a fetch has left behind; false: somebody fetches it.
+  Result<bool> drop_work(const std::string& key) const;
   Status empty_trash() const;
   bool too_fresh(const SetInfo& set) const;
 

@@ -260,6 +260,21 @@ TEST_F(DataCache, room_is_made_by_evicting_the_oldest) {
   EXPECT_EQ(too_much.error().code, Errc::kInvalid);
 }
 
+TEST_F(DataCache, what_a_killed_fetch_has_left_makes_room) {
+  const NodeCache cache = open(1000);
+  add(cache, key_of(1), 300);
+  ASSERT_TRUE(make_directories(cache.work_folder(key_of(2)) + "/tree"));
+  ASSERT_TRUE(replace_file(cache.work_folder(key_of(2)) + "/wanted", "600 /source\n"));
+  {
+    const auto fetching = cache.fetch_lock(key_of(2));
+    const auto lease = cache.lease(key_of(1));
+    EXPECT_FALSE(cache.make_room(key_of(3), 500, 500));
+  }
+  ASSERT_TRUE(cache.make_room(key_of(3), 500, 500));
+  EXPECT_NE(::access(cache.work_folder(key_of(2)).c_str(), F_OK), 0);
+  EXPECT_TRUE(cache.has(key_of(1)));
+}
+
 TEST_F(DataCache, what_fetches_and_evictions_leave_behind_is_collected) {
   const NodeCache cache = open();
   ASSERT_TRUE(make_directories(cache.folder() + "/trash/x/y"));

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # dl-data with paths: what is fetched, kept, mended, refused and stored. Remotes and web servers: data_servers.bats.
+# shellcheck disable=SC2119,SC2154  # fetch takes options where a test has some; bats sets $stderr
 # shellcheck source=tests/cli/data_lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/data_lib.bash"
 
@@ -25,7 +26,7 @@ make_tree() {
   [ -L data ]
   [ -x data/run ]
   [ ! -x data/a/numbers ]
-  [ "$(jq -r .state progress.json)" = done ]
+  [ "$(jq -r .state progress.json)" = "done" ]
   [ "$(jq '.bytes == .total and .files == 4 and .fetched == .total and .resumed == 0' progress.json)" = true ]
   rm data
   run fetch
@@ -102,7 +103,6 @@ make_tree() {
     run --separate-stderr fetch
     [ "$status" -eq 65 ] || return 1
     [ "$(wc -l <<<"$stderr")" -eq 1 ] || return 1
-    # shellcheck disable=SC2154  # bats sets it
     contains "$stderr" "$1" || return 1
     [ ! -e data ]
   }
@@ -222,10 +222,10 @@ make_tree() {
   sources "$PWD/src"
   run "$dl_data" fetch --sources sources.json --cache "$PWD/small" --dest "$PWD/data" --floor 0
   echo "$status $output"
-  left=$(find small -type f -size +4k | wc -l)
+  remaining=$(find small -type f -size +4k | wc -l)
   umount small
   [ "$status" -eq 74 ]
-  [ "$left" -eq 1 ]
+  [ "$remaining" -eq 1 ]
   [ ! -e data ]
 }
 

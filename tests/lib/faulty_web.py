@@ -152,7 +152,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
         if fault == "stall":
             while True:
-                time.sleep(1)
+                time.sleep(1)  # the fault itself: nothing comes
         if fault in ("short", "long") or most < length:
             self.close_connection = True
 

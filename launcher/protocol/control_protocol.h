@@ -266,7 +266,7 @@ struct JobStatus {    // answer to StatusQuery
   std::string stopping;    // why it is being stopped, or empty
   std::vector<LearnerStatus> learners;
   VoteStatus vote;
-  std::string use;   // what was used so far, in one sentence (use/use_sentence.h); empty: nothing is known yet
+  std::string use;     // what was used so far, in one sentence (use/use_sentence.h); empty: nothing is known yet
   std::string data{};  // how far data is fetched or results are stored, in one sentence; empty: neither is under way
 };
 

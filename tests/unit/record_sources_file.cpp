@@ -28,11 +28,11 @@ TEST(SourcesFile, members_may_be_missing_or_unknown) {
 }
 
 TEST(SourcesFile, what_is_no_list_of_sources_is_refused) {
-  for (const char* bad :
-       {"", "x", "[]", "{}", R"({"version":1,"sources":[]})", R"({"version":1,"sources":[{}]})",
-        R"({"version":1,"sources":[{"from":3}]})", R"({"version":2,"sources":[{"from":"/a"}]})",
-        R"({"version":1,"sources":[{"from":"/a","cache":"x"}]})", R"({"version":1,"sources":[{"from":"/a","to":".."}]})",
-        R"({"version":1,"sources":[{"from":"/a"},{"from":"/b"}]})"}) {
+  for (const char* bad : {"", "x", "[]", "{}", R"({"version":1,"sources":[]})", R"({"version":1,"sources":[{}]})",
+                          R"({"version":1,"sources":[{"from":3}]})", R"({"version":2,"sources":[{"from":"/a"}]})",
+                          R"({"version":1,"sources":[{"from":"/a","cache":"x"}]})",
+                          R"({"version":1,"sources":[{"from":"/a","to":".."}]})",
+                          R"({"version":1,"sources":[{"from":"/a"},{"from":"/b"}]})"}) {
     const auto read = parse_sources(bad, "data.json");
     ASSERT_FALSE(read) << bad;
     EXPECT_EQ(read.error().text.rfind("data.json: ", 0), 0U) << read.error().text;

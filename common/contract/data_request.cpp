@@ -311,7 +311,7 @@ Status check_sources(std::vector<Source>* sources) {
         return Error{Errc::kConflict,
                      fmt::format("'{}' and '{}' go to the same folder, or one to a folder of the other; allowed: a "
                                  "folder of its own for each source, such as to = \"train\" and to = \"test\"",
-                                 shown_place(other.from), shown_place(one.from))};
+                                 shown_place(one.from), shown_place(other.from))};
   return {};
 }
 

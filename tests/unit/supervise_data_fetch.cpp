@@ -87,7 +87,7 @@ TEST(DataFetchTest, learners_start_once_all_is_there_on_all_nodes) {
   EXPECT_FALSE(data.heard(1, progress(1, 1, true))) << "it was not asked";
   EXPECT_FALSE(data.ready());
   EXPECT_TRUE(data.under_way());
-  EXPECT_EQ(data.text(), "fetching data: 30 MiB of 40 MiB on 2 nodes at 1 MiB/s, 1 of 2 nodes done");
+  EXPECT_EQ(data.text(), "fetching data: 30.0 MiB of 40.0 MiB on 2 nodes at 1.00 MiB/s, 1 of 2 nodes done");
   EXPECT_FALSE(data.heard(0, progress(20 << 20, 20 << 20, true)));
   EXPECT_TRUE(data.ready());
   EXPECT_EQ(data.text(), "");

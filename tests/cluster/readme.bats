@@ -12,7 +12,8 @@ setup_file() {
   printf '[frameworks]\ncatalogue = ["%s"]\n' "$(readlink -f "$stage/share/slurm-dl/frameworks.d")" >>"$toml"
   cluster_up --nodes 2 --gpus-per-node 4 --dl-toml "$toml"
   [[ -z $DL_NO_CLUSTER ]] || return 0
-  echo 'Include dl-licenses.conf' >>"$DL_SANDBOX_DIR/etc/slurm.conf"
+  # shellcheck disable=SC2016  # backticks of Markdown
+  sed -nE 's/.*`(Include [a-z.-]+)`.*/\1/p' "$readme" >>"$DL_SANDBOX_DIR/etc/slurm.conf"
   : >"$DL_SANDBOX_DIR/etc/dl-licenses.conf"
 }
 teardown_file() { cluster_down; }

@@ -268,12 +268,12 @@ Result<SetInfo> NodeCache::find(const std::string& name) const {
       continue;
     if (found != nullptr)
       return Error{Errc::kConflict,
-                   "'" + printable(name) + "' is the name of several sets; allowed: a key of dl-data ls"};
+                   "'" + printable(name) + "' is the name of several sets; allowed: a key of dlctl data ls"};
     found = &set;
   }
   if (found == nullptr)
     return Error{Errc::kNotFound,
-                 "'" + printable(name) + "' is not in the cache; allowed: a source, or a key of dl-data ls"};
+                 "'" + printable(name) + "' is not in the cache; allowed: a source, or a key of dlctl data ls"};
   return *found;
 }
 

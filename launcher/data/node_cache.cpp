@@ -15,12 +15,12 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/clock.h"
+#include "common/base/own_folder.h"
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
 #include "common/json/json.h"
 #include "launcher/data/eviction.h"
 #include "launcher/data/fault.h"
-#include "launcher/data/own_folder.h"
 #include "launcher/data/write_all.h"
 
 namespace dl::data {

@@ -16,7 +16,6 @@
 #include "common/base/atomic_file.h"
 #include "launcher/data/eviction.h"
 #include "launcher/data/node_cache.h"
-#include "launcher/data/own_folder.h"
 #include "launcher/data/progress.h"
 #include "launcher/data/work.h"
 #include "launcher/data/write_all.h"
@@ -292,23 +291,6 @@ TEST_F(DataCache, the_folder_is_its_users_alone) {
   open();
   ASSERT_EQ(::stat(cache.folder().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700U);
-}
-
-TEST_F(DataCache, links_and_folders_of_others_are_not_followed) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root to make files of others";
-  ASSERT_TRUE(make_directories(folder_ + "/elsewhere"));
-  ASSERT_EQ(::symlink((folder_ + "/elsewhere").c_str(), (folder_ + "/link").c_str()), 0);
-  EXPECT_TRUE(own_folder(folder_ + "/link", "x"));
-  ASSERT_EQ(::lchown((folder_ + "/link").c_str(), 12345, 12345), 0);
-  const auto followed = own_folder(folder_ + "/link", "x");
-  ASSERT_FALSE(followed);
-  EXPECT_NE(followed.error().text.find("symbolic link of another user"), std::string::npos);
-  ASSERT_EQ(::chown((folder_ + "/elsewhere").c_str(), 12345, 12345), 0);
-  EXPECT_FALSE(own_folder(folder_ + "/elsewhere", "x"));
-  // A folder of this name that somebody else has made before.
-  ASSERT_TRUE(make_directories(folder_ + "/site/7"));
-  ASSERT_EQ(::chown((folder_ + "/site/7").c_str(), 12345, 12345), 0);
-  EXPECT_FALSE(own_folder(folder_ + "/site", "7"));
 }
 
 }  // namespace

@@ -61,10 +61,9 @@ class Fetch {
       progress_->counts.total += wanted.back().manifest.bytes();
       progress_->counts.all_files += wanted.back().manifest.files();
     }
-    if (!wanted.empty()) {
-      DL_TRY_ASSIGN(NodeCache cache, NodeCache::open(options_.cache, options_.limits));
-      cache_ = std::make_unique<NodeCache>(std::move(cache));
-    }
+    // Also where nothing is cached: the links of a job lie in the user's folder, whoever may have put another there.
+    DL_TRY_ASSIGN(NodeCache cache, NodeCache::open(options_.cache, options_.limits));
+    cache_ = std::make_unique<NodeCache>(std::move(cache));
     progress_->state(Progress::State::kFetching);
     for (Wanted& one : wanted) DL_TRY(provide(&one));
     for (const Source& source : options_.sources)

@@ -16,7 +16,7 @@ namespace dl::data {
 
 struct FetchOptions {
   std::vector<Source> sources;
-  std::string cache;  // the site's folder for caches; empty: no source needs one
+  std::string cache;  // the site's folder for caches
   CacheLimits limits;
   std::string dest;  // DATA_DIR
   unsigned node = 0, nodes = 1;
@@ -30,7 +30,7 @@ struct Held {
 };
 
 // Fetches what is not in the cache, and makes `dest` or folders in it links to the sets. Errors: those of Origin (the
-// user's or passing ones), of the local disk, of eviction.
+// user's or passing ones), of the local disk, of eviction, of NodeCache::open() (also where no source is cached).
 Result<Held> fetch(const FetchOptions& options, Progress* progress);
 
 // Makes DEST/to a symbolic link to `target`, as the last step; what an earlier fetch has put there is replaced. An

@@ -61,6 +61,30 @@ make_tree() {
   [ "$(tail -n 1 "$old/a/numbers")" = 1000 ]
 }
 
+@test "where the user's folder of the cache is somebody else's, no link of a job is put there" {
+  mkdir src cache elsewhere && echo x >src/file
+  jq -n --arg a "$PWD/src" '{version:1,sources:[{from:$a,to:"x",cache:"none"}]}' >sources.json
+  own=$PWD/cache/$(id -u)
+  in_own() { "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$own/jobs/7"; }
+  ln -s "$PWD/elsewhere" "$own"
+  run in_own
+  [ "$status" -eq 74 ]
+  contains "$output" "is not a folder of this user"
+  [ -z "$(ls elsewhere)" ]
+  rm "$own"
+  if [ "$(id -u)" -eq 0 ]; then
+    mkdir "$own" && chown 12345 "$own"
+    run in_own
+    [ "$status" -eq 74 ]
+    [ -z "$(ls "$own")" ]
+    rmdir "$own"
+  fi
+  run in_own
+  [ "$status" -eq 0 ]
+  [ "$(stat -c %a "$own")" = 700 ]
+  [ "$(cat "$own/jobs/7/x/file")" = x ]
+}
+
 @test "each node has its part of a shard" {
   mkdir src && for i in $(seq 1 20); do echo "$i" >"src/$i"; done
   jq -n --arg a "$PWD/src" '{version:1,sources:[{from:$a,cache:"shard"}]}' >sources.json

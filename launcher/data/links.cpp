@@ -9,15 +9,18 @@
 
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
+#include "common/base/this_process.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/fetch.h"
 
 namespace dl::data {
 namespace {
 
-// Puts a link in the place of nothing or of another link.
+// Puts a link in the place of nothing or of another link. Other nodes may do so in the same folder at once, and their
+// processes have numbers of their own. The place's name may be as long as names can be.
 Status place_link(const std::string& target, const std::string& place) {
-  const std::string temporary = fmt::format("{}.dl-{}", place, ::getpid());
+  const std::string temporary =
+      fmt::format("{}.dl-link-{}-{}", place.substr(0, place.rfind('/') + 1), node_name(), ::getpid());
   ::unlink(temporary.c_str());
   if (::symlink(target.c_str(), temporary.c_str()) != 0) return destination_error("create " + temporary, errno);
   if (::rename(temporary.c_str(), place.c_str()) == 0) return {};

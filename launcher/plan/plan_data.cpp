@@ -14,9 +14,16 @@ namespace {
 using data::Cache;
 using data::Place;
 
+// Whether the nodes read from the cache that all of them see. In it the job has one folder of links, which can lead to
+// one set each: not to a part of a shard for each node, which was not fetched before either.
+bool from_shared(const PlanInput& input) {
+  return input.prefetched && std::none_of(input.sources.begin(), input.sources.end(),
+                                          [](const dl::data::Source& source) { return source.cache == Cache::kShard; });
+}
+
 // The folder of caches on each node. Without one of the site's there is no disk that is known to outlive the job.
 std::string cache_of(const PlanInput& input) {
-  if (input.prefetched) return input.site.data.shared;
+  if (from_shared(input)) return input.site.data.shared;
   if (input.site.data.cache.empty()) return fmt::format("/tmp/slurm-dl-data-{}", input.uid);
   return input.site.data.cache;
 }
@@ -26,7 +33,7 @@ void choose_sources(const PlanInput& input, LaunchPlan* plan) {
   PlannedData data;
   data.sources = input.sources;
   data.cache = cache_of(input);
-  data.limit = input.prefetched ? 0 : input.site.data.limit;
+  data.limit = from_shared(input) ? 0 : input.site.data.limit;
   data.folder = fmt::format("{}/{}/jobs/{}", data.cache, input.uid, plan->job_id);
   if (input.run_number > 1) data.folder += "." + std::to_string(input.run_number);
   // A set that is read where it lies needs no other path, and tools that do not follow a link see it, too.

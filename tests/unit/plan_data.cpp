@@ -63,6 +63,19 @@ TEST(PlanData, learners_find_a_folder_of_the_users_cache_on_their_node) {
   EXPECT_EQ(plan.data->limit, 0U);
 }
 
+// The nodes of a job have one folder in the shared cache, and each would put the link to its own part there.
+TEST(PlanData, parts_of_a_shard_lie_in_the_nodes_own_caches) {
+  PlanInput in = data_input({{"lab:bucket/a", "a"}, {"lab:bucket/train", "train", Cache::kShard}});
+  in.site.data.cache = "/local/cache";
+  in.site.data.limit = 100;
+  in.site.data.shared = "/scratch/cache";
+  in.prefetched = true;
+  const LaunchPlan plan = planned(in);
+  EXPECT_EQ(plan.data->cache, "/local/cache");
+  EXPECT_EQ(plan.data->folder, "/local/cache/1000/jobs/12");
+  EXPECT_EQ(plan.data->limit, 100U);
+}
+
 TEST(PlanData, a_single_path_that_is_read_where_it_lies_is_the_directory_itself) {
   PlanInput in = data_input({{"/data/digits", "", Cache::kNone}});
   EXPECT_EQ(planned(in).data->dir, "/data/digits");

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlctl results JOB: where a job's results are, whether they were stored, and a copy of them.
 #include <fmt/core.h>
+#include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
+#include "common/base/this_process.h"
 #include "common/contract/data_request.h"
 #include "common/json/json.h"
 #include "common/process/child_process.h"
@@ -78,24 +82,55 @@ std::string outcome_of(const Stored& stored) {
   return fmt::format("no, after {}: {}; the next end of the job stores all of it", when, printable(stored.reason, 400));
 }
 
+// Whether the record is of the user whose rights this process has. Whoever writes a record chooses the place in it, and
+// with it what rclone opens and runs, so that of somebody else is shown but not followed.
+bool own_record(const record::JobDir& dir) {
+  struct stat status {};
+  return ::stat(dir.root().c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+// What parse_results() takes, which refuses remotes that are configured in their own name.
+Status check_stored_place(const std::string& to) {
+  Status checked = data::check_place(to);
+  const data::Place place = data::place_of(to);
+  if (checked && (place == data::Place::kRemote || (place == data::Place::kPath && to.front() == '/'))) return {};
+  return Error{Errc::kInvalid, fmt::format("the record of the job names no place for results: {}",
+                                           checked ? "'" + data::shown_place(to) + "'" : checked.error().text)};
+}
+
+// The job's user has a configuration of rclone of his own, where root has taken his rights, too.
+CommandOptions as_this_user() {
+  CommandOptions options;
+  options.timeout = kCopyLimit;
+  if (::getuid() == 0) return options;
+  const struct passwd* entry = ::getpwuid(::geteuid());  // NOLINT(concurrency-mt-unsafe): one thread
+  const std::string home = environment_value("HOME");
+  struct stat status {};
+  const bool mine = !home.empty() && ::stat(home.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+  if (mine || entry == nullptr) return options;
+  options.environment = {std::string("HOME=") + entry->pw_dir};
+  options.without = {"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"};
+  return options;
+}
+
 // Copies everything below `from` into `to`, by the program that knows the place.
 Status copy_all(const std::string& from, const std::string& to) {
   DL_TRY(make_directories(to));
   std::vector<std::string> command;
   if (data::place_of(from) == data::Place::kRemote)
-    command = {"rclone", "copy", from, to};
+    command = {"rclone", "copy", "--", from, std::filesystem::absolute(to).string()};
   else
     command = {"cp", "-a", "--", from + "/.", to};
-  CommandOptions options;
-  options.timeout = kCopyLimit;
-  DL_TRY_ASSIGN(const CommandResult done, run_command(command, options));
+  DL_TRY_ASSIGN(const CommandResult done, run_command(command, as_this_user()));
   if (done.ok()) return {};
   const std::string words = done.err.empty() ? done.out : done.err;
   return Error{Errc::kIo, fmt::format("{}: {}", data::shown_place(from), printable(trim(words), 300))};
 }
 
 Status fetch(const Options& options, const record::JobDir& dir, const Stored& stored) {
-  if (stored.done) {
+  const bool from_place = stored.done && own_record(dir);
+  if (from_place) {
+    DL_TRY(check_stored_place(stored.to));
     DL_TRY(copy_all(stored.to, options.fetch));
   } else {
     for (const std::string& folder : {dir.results(), dir.logs(), dir.metrics()})
@@ -103,7 +138,7 @@ Status fetch(const Options& options, const record::JobDir& dir, const Stored& st
         DL_TRY(copy_all(folder, options.fetch + folder.substr(folder.rfind('/'))));
   }
   std::printf("copied to %s from %s\n", printable(options.fetch, 400).c_str(),
-              stored.done ? data::shown_place(stored.to).c_str() : "the job directory");
+              from_place ? data::shown_place(stored.to).c_str() : "the job directory");
   return {};
 }
 

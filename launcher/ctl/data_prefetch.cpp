@@ -4,15 +4,18 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
 
 #include "common/base/atomic_file.h"
+#include "common/base/own_folder.h"
 #include "common/base/parse.h"
 #include "common/base/shell_word.h"
 #include "common/base/this_process.h"
 #include "common/contract/data_request.h"
+#include "common/contract/env_names.h"
 #include "common/process/child_process.h"
 #include "common/site/site_config.h"
 #include "common/site/site_data.h"
@@ -40,18 +43,62 @@ Result<std::vector<data::Source>> sources_of(const PrefetchOptions& options, con
                                            data::shown_place(options.source))};
 }
 
+// The value of NAME= in what "scontrol --oneliner show job" prints; empty if it is not there.
+std::string shown_field(const std::string& shown, const std::string& name) {
+  for (const std::string& word : split(shown, ' '))
+    if (word.rfind(name + "=", 0) == 0) return word.substr(name.size() + 1);
+  return {};
+}
+
+// What the job shall wait for: the fetch, and what it waits for already.
+Result<std::string> dependency_with(const std::string& shown, const std::string& prefetch) {
+  const std::string before = shown_field(shown, "Dependency");
+  if (before.find('?') != std::string::npos)
+    return Error{Errc::kConflict, fmt::format("it waits for any one of several jobs ({}), and Slurm cannot have it "
+                                              "wait for another one as well; allowed: conditions with commas",
+                                              printable(before, 200))};
+  std::string dependency = "afterany:" + prefetch;
+  if (before != "(null)" && !before.empty())
+    for (const std::string& one : split(before, ',')) dependency += "," + one.substr(0, one.find('('));
+  return dependency;
+}
+
+// Checks, before anything is submitted, that the job can be made to wait. Root may change any job, but what root fetches
+// lies in root's own part of the cache.
+Status check_waiting(const std::string& job) {
+  DL_TRY_ASSIGN(const std::string shown, slurm_output({"scontrol", "--oneliner", "show", "job", job}, kSbatchLimit));
+  const std::string owner = shown_field(shown, "UserId");  // "ada(1000)"
+  const std::string number = owner.substr(std::min(owner.rfind('('), owner.size()));
+  if (number != fmt::format("({})", ::geteuid()))
+    return Error{Errc::kDenied, fmt::format("job {} is of {}, who would not find the data in the cache of uid {}; "
+                                            "allowed: a job of your own",
+                                            printable(job, 50), printable(owner, 100), ::geteuid())};
+  auto dependency = dependency_with(shown, "1");
+  return dependency ? Status() : Status(std::move(dependency).error().with_context("job " + printable(job, 50)));
+}
+
 // Has the job wait for the other one, besides what it waits for already. The job may have begun: then nothing is
 // fetched for it, since it fetches by itself.
 Status let_wait(const std::string& job, const std::string& prefetch) {
   DL_TRY_ASSIGN(const std::string shown, slurm_output({"scontrol", "--oneliner", "show", "job", job}, kSbatchLimit));
-  std::string before;
-  for (const std::string& word : split(shown, ' '))
-    if (word.rfind("Dependency=", 0) == 0) before = word.substr(word.find('=') + 1);
-  std::string dependency = "afterany:" + prefetch;
-  if (before != "(null)")
-    for (const std::string& one : split(before, ',')) dependency += "," + one.substr(0, one.find('('));
+  DL_TRY_ASSIGN(const std::string dependency, dependency_with(shown, prefetch));
   auto done = slurm_output({"scontrol", "update", "JobId=" + job, "Dependency=" + dependency}, kSbatchLimit);
   return done ? Status() : Status(std::move(done).error());
+}
+
+// Variables by which sbatch would make the job that fetches one with learners or GPUs, as it finds them in a job's
+// script: flags of ours, and defaults that the user has set for trainings.
+std::vector<std::string> not_for_a_fetch() {
+  std::vector<std::string> names = {"SBATCH_GRES",      "SBATCH_GPUS",      "SBATCH_GPUS_PER_NODE", "SBATCH_GPUS_PER_TASK",
+                                    "SBATCH_EXCLUSIVE", "SBATCH_ARRAY_INX", "SBATCH_WAIT"};
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    const auto begins = [&](std::string_view front) { return name.substr(0, front.size()) == front; };
+    if (begins("_SLURM_SPANK_OPTION_") || begins("SLURM_SPANK_") || (begins("DL_") && name != env::kConfig))
+      names.emplace_back(name);
+  }
+  return names;
 }
 
 Result<std::string> submit(const PrefetchOptions& options, const std::string& output, const std::string& script) {
@@ -61,6 +108,7 @@ Result<std::string> submit(const PrefetchOptions& options, const std::string& ou
   CommandOptions how;
   how.timeout = kSbatchLimit;
   how.input = script;
+  how.without = not_for_a_fetch();
   DL_TRY_ASSIGN(const CommandResult result, run_command(command, how));
   if (!result.ok()) return Error{Errc::kInvalid, printable(trim(result.err.empty() ? result.out : result.err), 500)};
   const std::string id(trim(result.out));
@@ -113,8 +161,10 @@ Status run_prefetch(const PrefetchOptions& options) {
     std::fputs(text.c_str(), stdout);
     return {};
   }
-  DL_TRY(make_directories(own, 0700));
-  DL_TRY(make_directories(base.substr(0, base.rfind('/')), 0700));
+  if (!options.job.empty()) DL_TRY(check_waiting(options.job));
+  // Nobody else can put another folder in its place.
+  DL_TRY(own_folder(site.data.shared, std::to_string(::geteuid())));
+  DL_TRY(own_folder(own, base.substr(own.size() + 1, base.rfind('/') - own.size() - 1)));
   DL_TRY(record::write_sources(script.sources, *sources));
   auto id = submit(options, base + "-%j.out", text);
   if (!id) return std::move(id).error().with_context("sbatch");

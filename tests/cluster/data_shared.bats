@@ -51,3 +51,43 @@ fetched_bytes() { jq .fetched "dl-$1"/data/fetch-n*.json; }
   assert_contains "$(cat "slurm-$job.out")" '^two$'
   [ "$(fetched_bytes "$job")" = 0 ]
 }
+
+@test "data prefetch refuses what it could not do right, and submits nothing then" {
+  blocker=$(submit -N2 --exclusive --wrap 'exec sleep 600')
+  wait_state "$blocker" RUNNING 20
+  echo three >set/c
+  other=$(submit -N1 --wrap true)
+  job=$(submit -N1 --dl-learners=1 --dependency="afterok:$blocker?afterok:$other" --dl-data="$PWD/set,cache=node" shell.sh true)
+  before=$(on_login squeue --noheader --name=dl-prefetch | wc -l)
+  run dlctl data prefetch "$PWD/set,cache=node" --job "$job"
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "job $job: it waits for any one of several jobs \(.*\?.*\), .*; allowed: conditions with commas"
+  chmod 777 .
+  theirs=$(on_login setpriv --reuid=65533 --regid=65533 --clear-groups sbatch --parsable -N1 --wrap true)
+  run dlctl data prefetch "$PWD/set,cache=node" --job "$theirs"
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "job $theirs is of .*; allowed: a job of your own"
+  [ "$(on_login squeue --noheader --name=dl-prefetch | wc -l)" = "$before" ]
+  # A folder that another user has put there first.
+  mkdir -p "$PWD/elsewhere" && chown 65533 "$PWD/elsewhere"
+  mv "$DL_SANDBOX_DIR/shared/0" "$DL_SANDBOX_DIR/shared/kept"
+  ln -s "$PWD/elsewhere" "$DL_SANDBOX_DIR/shared/0"
+  run dlctl data prefetch "$PWD/set,cache=node"
+  rm "$DL_SANDBOX_DIR/shared/0"
+  mv "$DL_SANDBOX_DIR/shared/kept" "$DL_SANDBOX_DIR/shared/0"
+  [ "$status" -ne 0 ]
+  assert_contains "$output" 'is not a folder of this user'
+  [ -z "$(ls elsewhere)" ]
+}
+
+@test "the job that fetches has neither learners nor GPUs, wherever it is asked for" {
+  echo four >set/d
+  printf '#!/bin/bash\nenv | grep -cE "^(_?SLURM_SPANK_OPTION|SLURM_SPANK_)" >spank\n"%s/bin/dlctl" data prefetch "$PWD/set,cache=node" >asked\n' "$stage" >ask.sh
+  job=$(SBATCH_GRES=gpu:1 submit -N1 --gres=none --dl-learners=2 --dl-restarts=3 ask.sh)
+  wait_state "$job" COMPLETED,FAILED 60
+  [ "$(cat spank)" -gt 0 ]
+  fetcher=$(sed -nE 's/^Submitted batch job ([0-9]+)$/\1/p' asked)
+  wait_completed "$fetcher" 60
+  [[ $(job_field "$fetcher" Comment) != *dl:* ]]
+  [[ $(job_field "$fetcher" TresPerNode) != *gpu* ]]
+}

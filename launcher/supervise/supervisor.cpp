@@ -228,7 +228,10 @@ void Supervisor::tick() {
     journal_->tick(now);
     log_times_->flush();
     silence_->look(now);
-    if (!state_.finished()) look_for_request_file();
+    if (!state_.finished()) {
+      look_for_request_file();
+      look_at_votes();
+    }
     if (data_.under_way() && state_.phase == Phase::kStarting && !state_.stop) time_limit_->look();
     if (state_.learners_under_way()) {
       if (!state_.stop) time_limit_->look();
@@ -238,7 +241,6 @@ void Supervisor::tick() {
       use_->look(now, unix_ms());
       look_at_scaling();
       look_at_pace();
-      look_at_votes();
       const auto running_ms = static_cast<int64_t>(1000 * attempt_.running_s(now));
       if (plan().world_size() > 1) voice_.say_if(rendezvous_->look(running_ms));
     }

@@ -291,7 +291,8 @@ void Supervisor::look_at_scaling(bool last) {
 void Supervisor::look_at_votes() {
   if (!plan().asked.elastic()) return;
   const int64_t now = awake_ms();
-  journal_->vote(wanted_.look(watch_.votes().of_job(attempt_.learners(), attempt_.deciding(), plan().asked, now), now));
+  const auto vote = watch_.votes().of_job(attempt_.learners(), attempt_.deciding(), plan().asked, now);
+  journal_->vote(wanted_.look(vote, state_.running() && state_.all_started, now));
 }
 
 void Supervisor::look_at_pace() {

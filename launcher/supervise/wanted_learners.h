@@ -2,7 +2,8 @@
 // For how long the number of learners that the votes ask for (votes.h) stands. Votes end with the attempt in which they
 // were cast, but what they ask for has to outlive the restart that it brings about: otherwise dlpolicyd would take the
 // change back as soon as it is made. So the number stays for kVoteLastsMs after the last look at which votes counted,
-// or after dlrun has found it in the comment that an earlier dlrun of the job wrote. Times are of the awake clock.
+// or after dlrun has found it in the comment that an earlier dlrun of the job wrote. Nobody can vote while learners start,
+// however long that takes, so that time does not count. Times are of the awake clock.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,10 @@ class WantedLearners {
   void found(int wanted, int64_t now_ms) {
     if (!wanted_) keep(wanted, now_ms);
   }
-  // Tells the number that stands now: that of the votes, or the last one.
-  std::optional<int> look(const std::optional<JobVote>& vote, int64_t now_ms) {
+  // Tells the number that stands now: that of the votes, or the last one. can_vote: all learners have started.
+  std::optional<int> look(const std::optional<JobVote>& vote, bool can_vote, int64_t now_ms) {
     if (vote) keep(vote->wanted, now_ms);
+    if (wanted_ && !can_vote) keep(*wanted_, now_ms);
     if (wanted_ && now_ms >= until_ms_) wanted_.reset();
     return wanted_;
   }

@@ -183,24 +183,34 @@ JobVote wants(int learners) {
 
 TEST(WantedLearnersTest, WhatVotesAskForOutlivesTheRestartThatItBringsAbout) {
   WantedLearners wanted;
-  EXPECT_FALSE(wanted.look({}, 0));
-  EXPECT_EQ(wanted.look(wants(4), 1000), 4);
-  EXPECT_EQ(wanted.look({}, 1000 + kVoteLastsMs - 1), 4) << "a new attempt begins without votes";
-  EXPECT_FALSE(wanted.look({}, 1000 + kVoteLastsMs));
-  EXPECT_FALSE(wanted.look({}, 2000 + kVoteLastsMs));
-  EXPECT_EQ(wanted.look(wants(2), 3000 + kVoteLastsMs), 2);
+  EXPECT_FALSE(wanted.look({}, true, 0));
+  EXPECT_EQ(wanted.look(wants(4), true, 1000), 4);
+  EXPECT_EQ(wanted.look({}, true, 1000 + kVoteLastsMs - 1), 4) << "a new attempt begins without votes";
+  EXPECT_FALSE(wanted.look({}, true, 1000 + kVoteLastsMs));
+  EXPECT_FALSE(wanted.look({}, true, 2000 + kVoteLastsMs));
+  EXPECT_EQ(wanted.look(wants(2), true, 3000 + kVoteLastsMs), 2);
 }
 
 TEST(WantedLearnersTest, WhatAnEarlierDlrunWroteStandsUntilAVoteIsCast) {
   WantedLearners wanted;
   wanted.found(4, 0);
-  EXPECT_EQ(wanted.look({}, 1), 4);
-  EXPECT_EQ(wanted.look(wants(3), 2), 3);
+  EXPECT_EQ(wanted.look({}, true, 1), 4);
+  EXPECT_EQ(wanted.look(wants(3), true, 2), 3);
   wanted.found(4, 3);
-  EXPECT_EQ(wanted.look({}, 4), 3);
+  EXPECT_EQ(wanted.look({}, true, 4), 3);
   WantedLearners nobody;
   nobody.found(4, 0);
-  EXPECT_FALSE(nobody.look({}, kVoteLastsMs));
+  EXPECT_FALSE(nobody.look({}, true, kVoteLastsMs));
+}
+
+TEST(WantedLearnersTest, TheTimeOfALongStartDoesNotCount) {
+  WantedLearners wanted;
+  EXPECT_EQ(wanted.look(wants(4), true, 0), 4);
+  EXPECT_EQ(wanted.look({}, false, kVoteLastsMs - 1), 4);
+  EXPECT_EQ(wanted.look({}, false, 2 * kVoteLastsMs - 2), 4) << "the learners are still being started";
+  EXPECT_EQ(wanted.look({}, true, 3 * kVoteLastsMs - 3), 4);
+  EXPECT_FALSE(wanted.look({}, true, 3 * kVoteLastsMs - 2));
+  EXPECT_FALSE(wanted.look({}, false, 4 * kVoteLastsMs)) << "what has ended stays so";
 }
 
 }  // namespace

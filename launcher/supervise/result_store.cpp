@@ -75,6 +75,11 @@ std::optional<int64_t> store_limit_ms(const RunState& state, std::optional<int64
   return left < kLeastStoreMs ? 0 : left;
 }
 
+std::optional<int64_t> hurry_ms(const NoticeReading& reading, int64_t now_unix_ms) {
+  if (!reading.deadline_ms) return std::nullopt;
+  return std::max<int64_t>(*reading.deadline_ms - kAfterStoreMs - now_unix_ms, 0);
+}
+
 std::string stored_text(const plan::LaunchPlan& plan, const StoreOutcome& outcome, int attempt, int64_t now_unix_ms) {
   Json json = {{"to", plan.results->to}, {"done", outcome.done}, {"attempt", attempt}, {"time_ms", now_unix_ms}};
   if (!outcome.text.empty()) json["reason"] = outcome.text;

@@ -143,6 +143,7 @@ class Supervisor {
   void on_fetched(int rank, const protocol::Fetched& fetched);
   std::string data_text() const;
   void store_results(std::function<void()> then);
+  void hurry_store(int signal);
   void end_store(const std::function<void()>& then);
   std::string not_stored(const char* code) const;
 
@@ -219,6 +220,7 @@ class Supervisor {
   // supervisor_queue.cpp
   void perform(const PutBack& back);
   void put_back(const PutBack& back);
+  void put_back_unless_cancelled(const PutBack& back);
   void perform(const PutBackFailed& failed);
   void perform(const HoldJob& hold);
   void perform(const AlreadyBack& back);

@@ -2,6 +2,7 @@
 // Data before the learners of an attempt start, and results after its end: DOWNLOADING and STORING.
 #include <fmt/core.h>
 
+#include <csignal>
 #include <utility>
 
 #include "common/base/atomic_file.h"
@@ -57,6 +58,32 @@ void Supervisor::store_results(std::function<void()> then) {
   results_->start(plan(), dir_, limit_ms, [this, then = std::move(then)](const StoreOutcome& outcome) {
     stored_ = outcome;
     end_store(then);
+  });
+}
+
+// A signal has come while results are stored: the end of the run is decided, but the store has to keep the deadline of
+// whoever wants the nodes now.
+void Supervisor::hurry_store(int signal) {
+  if (!results_->under_way()) return;
+  if (signal == SIGINT) return results_->hurry(0);
+  if (!plan().under_slurm || (signal != SIGTERM && signal != SIGUSR2)) return;
+  // Slurm kills what is left after KillWait; it may have hardly begun to answer by then.
+  if (signal == SIGTERM) results_->hurry(state_.rules.kill_wait_s * 1000 - kAfterStoreMs - kLeastStoreMs);
+  slurm_->ask([this, signal, signal_ms = unix_ms()](const SlurmJob::Answer& job) {
+    if (!results_->under_way() || !job) return;
+    if (const auto left_ms = hurry_ms(read_signal(state_.rules, signal, signal_ms, job, unix_ms()), unix_ms()))
+      results_->hurry(*left_ms);
+  });
+}
+
+// A job that was cancelled while its results were stored must not come back.
+void Supervisor::put_back_unless_cancelled(const PutBack& back) {
+  if (!stored_.tried || back.at_once || !plan().under_slurm) return put_back(back);
+  slurm_->ask([this, back](const SlurmJob::Answer& job) {
+    const NoticeReading reading = read_signal(state_.rules, SIGTERM, unix_ms(), job, unix_ms());
+    if (!job || !reading.ends || reading.cause != StopCause::kCancelled) return put_back(back);
+    put_back_error_ = "it was cancelled while its results were stored";
+    handle(BackInQueue{false});
   });
 }
 

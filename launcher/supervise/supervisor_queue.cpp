@@ -19,7 +19,7 @@ void Supervisor::perform(const PutBack& back) {
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
-  store_results([this, back] { put_back(back); });
+  store_results([this, back] { put_back_unless_cancelled(back); });
 }
 
 void Supervisor::put_back(const PutBack& back) {

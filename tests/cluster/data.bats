@@ -149,6 +149,64 @@ while True: held.append(server.accept())' >/dev/null 2>&1 &
 }
 says_data() { dlctl status "$1" | grep -qE '^data +(looking at|fetching)'; }
 
+@test "cancelled while results are stored, a job that was to be put back ends and does not come back" {
+  silent_server
+  address=$(on_login hostname -I | tr ' ' '\n' | grep -m1 '^10\.77\.')
+  export RCLONE_CONFIG_LAB_TYPE=webdav RCLONE_CONFIG_LAB_URL="http://$address:$(cat port)/"
+  # In the place of the batch script, dlrun lives until KillWait.
+  printf '#!/bin/bash\nexec dlrun -- sh -c "$@"\n' >exec.sh
+  job=$(submit -N1 --requeue --dl-learners=1 --dl-results=lab:out exec.sh \
+    'echo part >$RESULT_DIR/part; trap "exit 0" TERM; while :; do sleep 0.1; done')
+  wait_event "$job" PROCESSING 60
+  wait_for 20 "the learner has written" test -e "dl-$job/results/part"
+  dlctl pause --force "$job" >pause.out 2>&1 & # it waits until the job is held
+  wait_event "$job" '^1 STORING' 60
+  on_login scancel "$job"
+  wait_event "$job" '^1 FAILED could not be put back: it was cancelled while its results were stored' 60
+  wait_for 30 "no dl-data runs" no_process 'libexec/slurm-dl/dl-data'
+  wait_state "$job" CANCELLED 60
+  [ -z "$(events "$job" | grep -E 'HALTED|PENDING')" ]
+}
+
+# forged DIR PLACE: a job directory of another user, whose record says that results are stored in PLACE.
+forged() {
+  cp -a "dl-$job" "$1"
+  jq -n --arg to "$2" '{to: $to, done: true, attempt: 1, time_ms: 1}' >"$1/data/stored.json"
+  chown -R nobody "$1"
+}
+
+@test "a forged record of results starts no program, and names no other place" {
+  job=$(submit -N1 --dl-learners=1 --dl-results="$PWD/out" shell.sh 'echo mine >$RESULT_DIR/mine')
+  wait_state "$job" COMPLETED,FAILED 60
+  chmod 755 .
+  mkdir bin copies
+  chmod 777 copies
+  printf '#!/bin/sh\necho "$@" "$HOME" >>%s/copies/rclone.said\n' "$PWD" >bin/rclone
+  chmod 755 bin/rclone
+  local place n=0
+  for place in ':sftp,ssh="touch copies/hacked":x' 'lab,ssh=x:y' '--config=x:y' '-x:y' 'relative/place' 'https://host/x' ''; do
+    forged "forged-$((n += 1))" "$place"
+    PATH=$PWD/bin:$PATH run dlctl results "$PWD/forged-$n" --fetch "$PWD/copies/$n"
+    echo "$place: $output"
+    [ "$status" -ne 0 ]
+    assert_contains "$output" 'the record of the job names no place for results'
+    [ ! -e copies/rclone.said ]
+  done
+  # A remote is the owner's, of the owner's configuration.
+  forged theirs lab:out
+  PATH=$PWD/bin:$PATH run dlctl results "$PWD/theirs" --fetch "$PWD/copies/theirs"
+  assert_contains "$(cat copies/rclone.said)" "^copy -- lab:out $PWD/copies/theirs $(getent passwd nobody | cut -d: -f6)$"
+  # Whoever is not its owner gets what lies in the job directory, wherever the record points.
+  mkdir secret
+  echo other >secret/other
+  forged mine "$PWD/secret"
+  chmod -R a+rX mine secret
+  run on_login setpriv --reuid=65533 --regid=65533 --clear-groups "$stage/bin/dlctl" results "$PWD/mine" --fetch "$PWD/copies/third"
+  assert_contains "$output" 'from the job directory'
+  [ "$(cat copies/third/results/mine)" = mine ]
+  [ ! -e copies/third/other ]
+}
+
 @test "a credential is refused at submission, and stands nowhere" {
   for place in https://ada:hunter2@host/x 'https://host/x?X-Amz-Signature=hunter2' ':s3,secret_access_key=hunter2:b' 'lab,secret_access_key=hunter2:b'; do
     run on_login sbatch --dl-learners=1 --dl-data="$place" --wrap true

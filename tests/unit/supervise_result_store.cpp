@@ -28,7 +28,7 @@ TEST(StoreLimit, follows_from_the_end_and_its_deadline) {
   const RunState over;  // all learners finished, or failed
   EXPECT_EQ(store_limit_ms(over, {}, kNow), std::nullopt);
   EXPECT_EQ(store_limit_ms(over, kNow + 60'000, kNow), 60'000 - kAfterStoreMs) << "the time limit";
-  EXPECT_EQ(store_limit_ms(over, kNow + 3'000, kNow), 0) << "too little to begin";
+  EXPECT_EQ(store_limit_ms(over, kNow + 5'000, kNow), 0) << "too little to begin";
   EXPECT_EQ(store_limit_ms(over, kNow - 3'000, kNow), 0);
   EXPECT_EQ(store_limit_ms(stopped_by(StopCause::kPreemption, kNow + 30'000), kNow + 60'000, kNow),
             30'000 - kAfterStoreMs);
@@ -43,6 +43,17 @@ TEST(StoreLimit, follows_from_the_end_and_its_deadline) {
   RunState killed;
   killed.decided.by_slurm = true;
   EXPECT_EQ(store_limit_ms(killed, {}, kNow), 0);
+}
+
+TEST(StoreLimit, a_store_under_way_keeps_the_deadline_that_a_signal_brings) {
+  NoticeReading reading;
+  EXPECT_EQ(hurry_ms(reading, kNow), std::nullopt) << "a save is asked for";
+  reading.kind = NoticeReading::Kind::kStop;
+  reading.cause = StopCause::kPreemption;
+  reading.deadline_ms = kNow + 30'000;
+  EXPECT_EQ(hurry_ms(reading, kNow), 30'000 - kAfterStoreMs);
+  reading.deadline_ms = kNow + 1'000;
+  EXPECT_EQ(hurry_ms(reading, kNow), 0) << "at once";
 }
 
 class ResultStoreTest : public LoopTest {

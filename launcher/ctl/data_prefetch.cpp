@@ -63,8 +63,8 @@ Result<std::string> dependency_with(const std::string& shown, const std::string&
   return dependency;
 }
 
-// Checks, before anything is submitted, that the job can be made to wait. Root may change any job, but what root fetches
-// lies in root's own part of the cache.
+// Checks, before anything is submitted, that the job can be made to wait. Root may change any job, but what root
+// fetches lies in root's own part of the cache.
 Status check_waiting(const std::string& job) {
   DL_TRY_ASSIGN(const std::string shown, slurm_output({"scontrol", "--oneliner", "show", "job", job}, kSbatchLimit));
   const std::string owner = shown_field(shown, "UserId");  // "ada(1000)"
@@ -89,8 +89,9 @@ Status let_wait(const std::string& job, const std::string& prefetch) {
 // Variables by which sbatch would make the job that fetches one with learners or GPUs, as it finds them in a job's
 // script: flags of ours, and defaults that the user has set for trainings.
 std::vector<std::string> not_for_a_fetch() {
-  std::vector<std::string> names = {"SBATCH_GRES",      "SBATCH_GPUS",      "SBATCH_GPUS_PER_NODE", "SBATCH_GPUS_PER_TASK",
-                                    "SBATCH_EXCLUSIVE", "SBATCH_ARRAY_INX", "SBATCH_WAIT"};
+  std::vector<std::string> names = {"SBATCH_GRES",          "SBATCH_GPUS",      "SBATCH_GPUS_PER_NODE",
+                                    "SBATCH_GPUS_PER_TASK", "SBATCH_EXCLUSIVE", "SBATCH_ARRAY_INX",
+                                    "SBATCH_WAIT"};
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));

@@ -21,8 +21,8 @@ namespace dl::supervise {
 
 // Less time than this suffices for nothing.
 constexpr int64_t kLeastStoreMs = 2000;
-// Kept free before the deadline for what follows the store: a question to Slurm, the ends of agents and of srun, and the
-// return to the queue.
+// Kept free before the deadline for what follows the store: a question to Slurm, the ends of agents and of srun, and
+// the return to the queue.
 constexpr int64_t kAfterStoreMs = 4000;
 
 // How long a store may take, in milliseconds; none: there is no limit. 0: nothing is stored at this end, because others
@@ -30,8 +30,8 @@ constexpr int64_t kAfterStoreMs = 4000;
 // limit ends the job; none: never. Pure.
 std::optional<int64_t> store_limit_ms(const RunState& state, std::optional<int64_t> end_ms, int64_t now_unix_ms);
 
-// How long a store that is under way may still take after a signal that Slurm explains so, in milliseconds; none: as long
-// as before. Pure.
+// How long a store that is under way may still take after a signal that Slurm explains so, in milliseconds; none: as
+// long as before. Pure.
 std::optional<int64_t> hurry_ms(const NoticeReading& reading, int64_t now_unix_ms);
 
 struct StoreOutcome {

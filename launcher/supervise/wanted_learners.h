@@ -2,8 +2,8 @@
 // For how long the number of learners that the votes ask for (votes.h) stands. Votes end with the attempt in which they
 // were cast, but what they ask for has to outlive the restart that it brings about: otherwise dlpolicyd would take the
 // change back as soon as it is made. So the number stays for kVoteLastsMs after the last look at which votes counted,
-// or after dlrun has found it in the comment that an earlier dlrun of the job wrote. Nobody can vote while learners start,
-// however long that takes, so that time does not count. Times are of the awake clock.
+// or after dlrun has found it in the comment that an earlier dlrun of the job wrote. Nobody can vote while learners
+// start, however long that takes, so that time does not count. Times are of the awake clock.
 #pragma once
 
 #include <cstdint>

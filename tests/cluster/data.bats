@@ -152,7 +152,8 @@ says_data() { dlctl status "$1" | grep -qE '^data +(looking at|fetching)'; }
 @test "cancelled while results are stored, a job that was to be put back ends and does not come back" {
   silent_server
   address=$(on_login hostname -I | tr ' ' '\n' | grep -m1 '^10\.77\.')
-  export RCLONE_CONFIG_LAB_TYPE=webdav RCLONE_CONFIG_LAB_URL="http://$address:$(cat port)/"
+  export RCLONE_CONFIG_LAB_TYPE=webdav RCLONE_CONFIG_LAB_URL
+  RCLONE_CONFIG_LAB_URL="http://$address:$(cat port)/"
   # In the place of the batch script, dlrun lives until KillWait.
   printf '#!/bin/bash\nexec dlrun -- sh -c "$@"\n' >exec.sh
   job=$(submit -N1 --requeue --dl-learners=1 --dl-results=lab:out exec.sh \
@@ -165,14 +166,14 @@ says_data() { dlctl status "$1" | grep -qE '^data +(looking at|fetching)'; }
   wait_event "$job" '^1 FAILED could not be put back: it was cancelled while its results were stored' 60
   wait_for 30 "no dl-data runs" no_process 'libexec/slurm-dl/dl-data'
   wait_state "$job" CANCELLED 60
-  [ -z "$(events "$job" | grep -E 'HALTED|PENDING')" ]
+  run ! has_event "$job" 'HALTED|PENDING'
 }
 
-# forged DIR PLACE: a job directory of another user, whose record says that results are stored in PLACE.
+# forged JOB DIR PLACE: of this job, a job directory of another user, whose record says that results are stored in PLACE.
 forged() {
-  cp -a "dl-$job" "$1"
-  jq -n --arg to "$2" '{to: $to, done: true, attempt: 1, time_ms: 1}' >"$1/data/stored.json"
-  chown -R nobody "$1"
+  cp -a "dl-$1" "$2"
+  jq -n --arg to "$3" '{to: $to, done: true, attempt: 1, time_ms: 1}' >"$2/data/stored.json"
+  chown -R nobody "$2"
 }
 
 @test "a forged record of results starts no program, and names no other place" {
@@ -185,7 +186,7 @@ forged() {
   chmod 755 bin/rclone
   local place n=0
   for place in ':sftp,ssh="touch copies/hacked":x' 'lab,ssh=x:y' '--config=x:y' '-x:y' 'relative/place' 'https://host/x' ''; do
-    forged "forged-$((n += 1))" "$place"
+    forged "$job" "forged-$((n += 1))" "$place"
     PATH=$PWD/bin:$PATH run dlctl results "$PWD/forged-$n" --fetch "$PWD/copies/$n"
     echo "$place: $output"
     [ "$status" -ne 0 ]
@@ -193,13 +194,13 @@ forged() {
     [ ! -e copies/rclone.said ]
   done
   # A remote is the owner's, of the owner's configuration.
-  forged theirs lab:out
+  forged "$job" theirs lab:out
   PATH=$PWD/bin:$PATH run dlctl results "$PWD/theirs" --fetch "$PWD/copies/theirs"
   assert_contains "$(cat copies/rclone.said)" "^copy -- lab:out $PWD/copies/theirs $(getent passwd nobody | cut -d: -f6)$"
   # Whoever is not its owner gets what lies in the job directory, wherever the record points.
   mkdir secret
   echo other >secret/other
-  forged mine "$PWD/secret"
+  forged "$job" mine "$PWD/secret"
   chmod -R a+rX mine secret
   run on_login setpriv --reuid=65533 --regid=65533 --clear-groups "$stage/bin/dlctl" results "$PWD/mine" --fetch "$PWD/copies/third"
   assert_contains "$output" 'from the job directory'

@@ -2,7 +2,6 @@
 // dl-data: moves the data of a job in and its results out, as the job's user. dlrun, its agents and dlctl start it; the
 // exit statuses are in fault.h.
 #include <poll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -216,7 +215,6 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) try {
   dl::open_closed_standard_files();
   ::signal(SIGPIPE, SIG_IGN);
-  ::umask(022);
   return dl::data::run(argc, argv);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "dl-data: %s\n", error.what());

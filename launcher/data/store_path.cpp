@@ -40,8 +40,8 @@ class PathStore {
       : options_(options), to_(at_home(options.to)), counts_(&progress->counts), left_(left) {}
 
   Status run(const std::vector<StoreTree>& trees) {
-    if (Status made = make_directories(to_); !made) return destination_error("create " + to_, made.error().sys_errno);
     for (const StoreTree& tree : trees) DL_TRY(folders_and_links(tree));
+    DL_TRY(make_all(to_));  // also where there is nothing to store but the manifest
     for (const StoreTree& tree : trees)
       for (const Entry& entry : tree.tree.manifest.entries)
         if (!entry.folder) pieces_.push_back({&tree, &entry});
@@ -59,12 +59,28 @@ class PathStore {
     return to_ + (tree.folder.name.empty() ? "" : "/" + tree.folder.name) + (path.empty() ? "" : "/" + path);
   }
 
+  static Status make_all(const std::string& path) {
+    const Status made = make_directories(path);
+    return made ? Status() : Status(destination_error("create " + printable(path, 400), made.error().sys_errno));
+  }
+
+  // Makes a folder for what is in another one. Whom that one keeps out this one keeps out as well, but for its owner,
+  // who stores in it; the umask has its say, too.
+  static Status make_folder_like(const std::string& from, const std::string& to) {
+    struct stat status {};
+    const mode_t mode = ::stat(from.c_str(), &status) == 0 ? status.st_mode & 0777 : 0700;
+    if (::mkdir(to.c_str(), mode | 0700) == 0 || errno == EEXIST) return {};
+    return destination_error("create " + printable(to, 400), errno);
+  }
+
   Status folders_and_links(const StoreTree& tree) {
-    if (Status made = make_directories(place(tree, "")); !made)
-      return destination_error("create " + place(tree, ""), made.error().sys_errno);
+    const std::string top = place(tree, "");
+    if (const size_t slash = top.rfind('/'); slash != std::string::npos && slash > 0)
+      DL_TRY(make_all(top.substr(0, slash)));
+    if (!tree.tree.single) DL_TRY(make_folder_like(tree.tree.root, top));
+    DL_TRY(make_all(top));
     for (const Entry& entry : tree.tree.manifest.entries)
-      if (entry.folder && ::mkdir(place(tree, entry.path).c_str(), 0777) != 0 && errno != EEXIST)
-        return destination_error("create " + printable(place(tree, entry.path), 400), errno);
+      if (entry.folder) DL_TRY(make_folder_like(tree.tree.root + "/" + entry.path, place(tree, entry.path)));
     for (const auto& [path, target] : tree.tree.links) {
       const std::string link = place(tree, path), temporary = link + kUnfinished;
       ::unlink(temporary.c_str());
@@ -107,8 +123,11 @@ class PathStore {
     if (!in) return source_error(printable(from, 400), errno);
     const std::string temporary = to + kUnfinished;
     ::unlink(temporary.c_str());
-    const mode_t mode = piece.entry->executable ? 0777 : 0666;
-    UniqueFd out(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+    struct stat status {};
+    if (::fstat(in.get(), &status) != 0) return source_error(printable(from, 400), errno);
+    // The system takes the umask's bits away.
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    UniqueFd out(::open(temporary.c_str(), kFlags, status.st_mode & 0777));
     if (!out) return destination_error("create " + printable(temporary, 400), errno);
     uint64_t copied = 0;
     Status done = copy(in.get(), out.get(), piece.entry->size, from, to, &copied);
@@ -175,9 +194,16 @@ Status drop_path_manifest(const std::string& to, const std::string& text) {
 }
 
 Status write_path_manifest(const std::string& to, const std::string& text) {
-  const std::string path = to + "/" + kStoredManifest;
-  const Status written = write_file_atomically(path, text);
-  return written ? Status() : Status(destination_error("write " + printable(path, 400), written.error().sys_errno));
+  const std::string path = to + "/" + kStoredManifest, temporary = path + kUnfinished;
+  // It has the names of what may be private: the umask counts.
+  ::unlink(temporary.c_str());
+  UniqueFd out(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!out) return destination_error("create " + printable(temporary, 400), errno);
+  if (Status written = write_all(out.get(), text, path); !written)
+    return destination_error("write " + printable(path, 400), written.error().sys_errno);
+  if (::fsync(out.get()) != 0 || out.close() != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
+    return destination_error("write out " + printable(path, 400), errno);
+  return sync_folder(to);
 }
 
 }  // namespace dl::data

@@ -293,6 +293,20 @@ make_tree() {
   [ -z "$(find kept -name '*dl-data-part*')" ]
 }
 
+@test "what is stored is as private as it was, and no less than the user's umask asks" {
+  mkdir -m 700 private && mkdir -m 755 private/open private/run && mkdir -m 555 private/read
+  echo x >private/key && chmod 600 private/key
+  echo x >private/open/all && chmod 666 private/open/all
+  echo x >private/run/it && chmod 755 private/run/it
+  modes() { (cd kept && stat -c '%a %n' "$@" | xargs); }
+  (umask 022 && store --from "$PWD/private=results" --to "$PWD/kept/7" >out)
+  [ "$(modes 7 7/dl-results.json 7/results 7/results/key 7/results/open 7/results/open/all 7/results/run/it 7/results/read)" = \
+    "755 7 644 7/dl-results.json 700 7/results 600 7/results/key 755 7/results/open 644 7/results/open/all 755 7/results/run/it 755 7/results/read" ]
+  (umask 077 && store --from "$PWD/private=results" --to "$PWD/kept/8" >out)
+  [ "$(modes 8 8/dl-results.json 8/results 8/results/key 8/results/open 8/results/open/all 8/results/run/it)" = \
+    "700 8 600 8/dl-results.json 700 8/results 600 8/results/key 700 8/results/open 600 8/results/open/all 700 8/results/run/it" ]
+}
+
 @test "a store that was killed or came to its deadline has no manifest, and the next one goes on" {
   mkdir results && for i in 1 2 3; do head -c 150000000 /dev/zero >results/$i; done
   "$dl_data" store --from "$PWD/results" --to "$PWD/kept" --streams 1 >out &

@@ -145,7 +145,8 @@ HelperRun WebOrigin::call(const std::string& more) const {
   HelperRun run;
   run.argv = {"curl", "--disable", "--config", "-"};
   run.input = fmt::format(
-      "url = {}\nsilent\nshow-error\nfail\nlocation\nmax-redirs = 5\nproto = \"=https\"\nproto-redir = \"=https\"\n"
+      "url = {}\ngloboff\nsilent\nshow-error\nfail\nlocation\nmax-redirs = 5\nproto = \"=https\"\nproto-redir = "
+      "\"=https\"\n"
       "connect-timeout = 15\nspeed-limit = 1\nspeed-time = 60\nsuppress-connect-headers\nheader = \"Accept-Encoding: "
       "identity\"\n{}",
       quoted(url_), more);

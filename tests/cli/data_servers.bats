@@ -67,6 +67,17 @@ nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s
   [ "$(grep -c '^GET' web/.requests)" -eq 1 ]
 }
 
+@test "brackets and braces in a URL are its own, not patterns of curl" {
+  web_server
+  for name in 'part[1-3].bin' '{a,b}.bin'; do
+    head -c 3000 /dev/urandom >"web/$name"
+    sources "$url/$name" "$(sum_of "web/$name")"
+    run fetch
+    [ "$status" -eq 0 ]
+    cmp "web/$name" "data/$name"
+  done
+}
+
 @test "a cut connection, 503 and wrong lengths are got over, and nothing is read twice that has arrived" {
   web_server
   head -c 150000000 /dev/urandom >web/file.bin

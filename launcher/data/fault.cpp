@@ -48,6 +48,12 @@ Error destination_error(const std::string& what, int sys_errno) {
   return source_error(what, sys_errno);
 }
 
+Error of_destination(Error error) {
+  if (error.code == Errc::kNoSpace) error.code = Errc::kDenied;
+  if (error.code == Errc::kIo) error.code = Errc::kBusy;
+  return error;
+}
+
 Error late_error(std::string text) {
   return Error{Errc::kTimeout, std::move(text), ETIME};
 }

@@ -25,6 +25,9 @@ Error local_error(const std::string& what, int sys_errno);
 // The error of a call on the place where results are stored, which the user has named: kNotFound and kDenied as above,
 // a full disk or quota kDenied too, since no other node has another one there; all else kBusy.
 Error destination_error(const std::string& what, int sys_errno);
+// What a program that stores to a destination says of a disk is said of the destination's, not of this node's: a full
+// one becomes kDenied, an I/O error kBusy, as in destination_error(). Other errors stay as they are.
+Error of_destination(Error error);
 // It is not done at the deadline: kTimeout with a mark by which exit_status() knows it.
 Error late_error(std::string text);
 

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kRcloneNoFolder = 3, kRcloneNoFile = 4;
 constexpr int64_t kAskMs = 30'000;
+constexpr size_t kLogFront = 20;  // "2026/11/29 19:00:00 "
 
 bool holds_any(const std::string& text, std::initializer_list<const char*> parts) {
   return std::any_of(parts.begin(), parts.end(),
@@ -47,12 +48,53 @@ std::string last_complaint(const std::string& said) {
     } else {
       text = trim(line);
       // "2026/11/29 19:00:00 ERROR : x"
-      if (text.size() > 20 && text[4] == '/' && text[7] == '/' && text[10] == ' ') text.erase(0, 20);
+      if (text.size() > kLogFront && text[4] == '/' && text[7] == '/' && text[10] == ' ') text.erase(0, kLogFront);
       if (text.find("ailed") != std::string::npos || text.compare(0, 5, "ERROR") == 0) best = text;
     }
     if (!text.empty()) last = text;
   }
   return best.empty() ? last : best;
+}
+
+// Without what is in double quotes, which is the name of something.
+std::string without_quoted(std::string_view text) {
+  std::string out;
+  bool quoted = false;
+  for (const char c : text) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted && c != '"') out += c;
+  }
+  return out;
+}
+
+// What errors say, in lower case: what class they are of. Names of objects are whatever a user likes, so they are left
+// out, and so are lines that tell of no error.
+std::string words_of_errors(const std::string& said) {
+  std::string words;
+  for (const std::string& line : split(said, '\n')) {
+    RcloneLine logged;
+    std::string text;
+    if (parse_logged(line, &logged)) {
+      // Its last words, "Failed to lsjson: ...", have the level of a notice.
+      const bool tells = logged.level == "error" || logged.level == "critical" || logged.level == "fatal" ||
+                         logged.level == "emergency" || logged.level == "alert" ||
+                         (logged.object.empty() && logged.message.compare(0, 9, "Failed to") == 0);
+      if (!tells) continue;
+      text = logged.message;
+      for (size_t at = text.find(logged.object); !logged.object.empty() && at != std::string::npos;
+           at = text.find(logged.object))
+        text.erase(at, logged.object.size());
+    } else {
+      text = trim(line);
+      // Only the end of a long log is kept, so that its first line may have lost its beginning.
+      if (!text.empty() && text.back() == '}') continue;
+      if (text.size() > kLogFront && text[4] == '/' && text[7] == '/' && text[10] == ' ') text.erase(0, kLogFront);
+      if (text.compare(0, 4, "INFO") == 0 || text.compare(0, 5, "DEBUG") == 0 || text.compare(0, 6, "NOTICE") == 0)
+        continue;
+    }
+    words += lower_case(without_quoted(text)) + "\n";
+  }
+  return words;
 }
 
 Errc class_of(int status, const std::string& text) {
@@ -173,10 +215,10 @@ bool parse_logged(std::string_view line, RcloneLine* logged) {
 Error rclone_error(const std::string& what, const HelperEnd& end) {
   std::string complaint = last_complaint(end.said);
   if (complaint.empty()) complaint = fmt::format("rclone ended with status {}", end.status);
-  const std::string all = lower_case(end.said);
-  const Errc code = class_of(end.status, all);
+  const std::string words = words_of_errors(end.said);
+  const Errc code = class_of(end.status, words);
   std::string text = what + ": " + scrubbed(complaint, secrets_of_environment());
-  if (all.find("didn't find section in config file") != std::string::npos)
+  if (words.find("didn't find section in config file") != std::string::npos)
     text = what + ": the remote is not in your rclone configuration on this node; make it with rclone config";
   return Error{code, text};
 }

@@ -87,6 +87,48 @@ TEST(DataRclone, failures_have_their_class) {
   }
 }
 
+// The names of objects, of which a user may have any, decide nothing; nor do lines that tell no error.
+TEST(DataRclone, only_what_errors_say_decides_their_class) {
+  const struct {
+    int status, exit;
+    const char* said;
+  } rows[] = {
+      {1, kExitLater,
+       R"({"level":"error","msg":"Failed to copy: connection reset by peer","object":"no space left on device/access denied"})"},
+      {1, kExitLater,
+       R"({"level":"info","msg":"Copied (new) to: permission denied","object":"a"})"
+       "\n"
+       R"({"level":"error","msg":"i/o timeout","object":""})"},
+      {1, kExitLater,
+       R"({"level":"error","msg":"Failed to copy: open \"status code: 403/object not found\": EOF","object":""})"},
+      {1, kExitLater,
+       R"(ct not found","object":"x: permission denied"})"  // the end of a line of which the beginning is gone
+       "\n"
+       R"({"level":"error","msg":"connection refused","object":""})"},
+      {1, kExitLater,
+       R"({"level":"error","msg":"Failed to copy: a/access denied.txt: unexpected EOF","object":"a/access denied.txt"})"},
+      {1, kExitUser,
+       R"({"level":"error","msg":"Failed to copy: permission denied","object":"connection reset by peer"})"},
+      {1, kExitUser,
+       R"({"level":"notice","msg":"Failed to lsjson: error in ListJSON: StatusCode: 403, api error SignatureDoesNotMatch"})"},
+      {1, kExitUser, "2026/11/29 19:00:00 INFO  : x: Copied\n2026/11/29 19:00:00 ERROR : x: object not found"},
+      {1, kExitLater, "2026/11/29 19:00:00 INFO  : object not found: Copied\n2026/11/29 19:00:00 ERROR : x: EOF"},
+  };
+  for (const auto& row : rows) {
+    HelperEnd end;
+    end.status = row.status;
+    end.said = row.said;
+    EXPECT_EQ(exit_status(rclone_error("fetch lab:x", end)), row.exit) << row.said;
+  }
+}
+
+TEST(DataFault, the_disk_of_a_destination_is_not_that_of_the_node) {
+  EXPECT_EQ(exit_status(of_destination({Errc::kNoSpace, "x"})), kExitUser);
+  EXPECT_EQ(exit_status(of_destination({Errc::kIo, "x"})), kExitLater);
+  EXPECT_EQ(exit_status(of_destination({Errc::kDenied, "x"})), kExitUser);
+  EXPECT_EQ(exit_status(of_destination({Errc::kBusy, "x"})), kExitLater);
+}
+
 TEST(DataRclone, what_is_logged_as_json_is_read) {
   RcloneLine line;
   ASSERT_TRUE(parse_logged(R"x({"level":"info","msg":"Copied (new)","object":"a/b","time":"x"})x", &line));

@@ -203,7 +203,8 @@ Status write_path_manifest(const std::string& to, const std::string& text) {
     return destination_error("write " + printable(path, 400), written.error().sys_errno);
   if (::fsync(out.get()) != 0 || out.close() != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
     return destination_error("write out " + printable(path, 400), errno);
-  return sync_folder(to);
+  const Status synced = sync_folder(to);
+  return synced ? Status() : Status(of_destination(synced.error()));
 }
 
 }  // namespace dl::data

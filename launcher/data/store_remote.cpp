@@ -93,7 +93,7 @@ class RemoteStore {
     if (is_late(options_) && (!end || end->status != 0)) return too_late(progress_->counts);
     if (!end) return no_rclone(std::move(end).error());
     if (end->status == 0) return {};
-    return rclone_error("store to " + to, *end);
+    return of_destination(rclone_error("store to " + to, *end));
   }
 
   const StoreOptions& options_;
@@ -128,7 +128,7 @@ Status drop_remote_manifest(const StoreOptions& options, const std::string& text
     argv.push_back(place);
     DL_TRY_ASSIGN(const HelperEnd end, call(argv, &old));
     if (end.status != 0) {
-      Error error = rclone_error("look at " + place, end);
+      Error error = of_destination(rclone_error("look at " + place, end));
       // Nothing is there, or not even a bucket, which the upload makes.
       return error.code == Errc::kNotFound ? Status() : Status(std::move(error));
     }
@@ -136,7 +136,7 @@ Status drop_remote_manifest(const StoreOptions& options, const std::string& text
     argv = rclone_command("deletefile");
     argv.push_back(place);
     DL_TRY_ASSIGN(const HelperEnd gone, call(argv, &old));
-    return gone.status == 0 ? Status() : Status(rclone_error("remove " + place, gone));
+    return gone.status == 0 ? Status() : Status(of_destination(rclone_error("remove " + place, gone)));
   });
 }
 
@@ -149,7 +149,7 @@ Status write_remote_manifest(const StoreOptions& options, const std::string& tex
     std::vector<std::string> argv = rclone_command("copyto");
     argv.insert(argv.end(), {file.path(), place});
     DL_TRY_ASSIGN(const HelperEnd end, call(argv, &out));
-    return end.status == 0 ? Status() : Status(rclone_error("store " + place, end));
+    return end.status == 0 ? Status() : Status(of_destination(rclone_error("store " + place, end)));
   });
 }
 

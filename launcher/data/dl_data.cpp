@@ -124,10 +124,11 @@ int store_command(const Arguments& arguments) {
   progress.state(Progress::State::kDone);
   progress.done();
   std::printf("%s\n", progress.json().dump().c_str());
-  if (stored->left.empty()) return kExitDone;
-  return complain({Errc::kInvalid,
-                   "stored all but " + stored->left.front() +
-                       (stored->left.size() > 1 ? " and " + std::to_string(stored->left.size() - 1) + " more" : "")});
+  if (!stored->left.empty())
+    std::fprintf(stderr, "dl-data: stored all but %s%s; see \"left\" in %s there\n", stored->left.front().c_str(),
+                 stored->left.size() > 1 ? (" and " + std::to_string(stored->left.size() - 1) + " more").c_str() : "",
+                 kStoredManifest);
+  return kExitDone;
 }
 
 int check_command(const Arguments& arguments) {

@@ -45,6 +45,8 @@ Error local_error(const std::string& what, int sys_errno) {
 Error destination_error(const std::string& what, int sys_errno) {
   if (sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == EROFS || sys_errno == EFBIG)
     return with_code(Errc::kDenied, what, sys_errno);
+  if (sys_errno == EISDIR || sys_errno == ENOTEMPTY || sys_errno == EEXIST)
+    return with_code(Errc::kExists, what, sys_errno);
   return source_error(what, sys_errno);
 }
 

@@ -23,7 +23,8 @@ Error source_error(const std::string& what, int sys_errno);
 // The error of a call on the disk of this node: kNoSpace or kIo, whatever it is, since the folders there are ours.
 Error local_error(const std::string& what, int sys_errno);
 // The error of a call on the place where results are stored, which the user has named: kNotFound and kDenied as above,
-// a full disk or quota kDenied too, since no other node has another one there; all else kBusy.
+// a full disk or quota kDenied too, since no other node has another one there; kExists where something of another kind
+// lies there; all else kBusy.
 Error destination_error(const std::string& what, int sys_errno);
 // What a program that stores to a destination says of a disk is said of the destination's, not of this node's: a full
 // one becomes kDenied, an I/O error kBusy, as in destination_error(). Other errors stay as they are.

@@ -2,7 +2,6 @@
 #include "launcher/data/store.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -27,6 +26,14 @@ Result<StoreFolder> parse_store_folder(const std::string& text) {
   return folder;
 }
 
+namespace {
+
+std::string front_of(const StoreFolder& folder) {
+  return folder.name.empty() ? "" : folder.name + "/";
+}
+
+}  // namespace
+
 bool is_late(const StoreOptions& options) {
   return options.deadline_ms != 0 && monotonic_ms() >= options.deadline_ms;
 }
@@ -41,7 +48,7 @@ Error too_late(const Counts& counts) {
 std::string stored_manifest(const std::vector<StoreTree>& trees) {
   Json files = Json::array(), links = Json::array(), left = Json::array();
   for (const StoreTree& one : trees) {
-    const std::string front = one.folder.name.empty() ? "" : one.folder.name + "/";
+    const std::string front = front_of(one.folder);
     for (const Entry& entry : one.tree.manifest.entries)
       if (!entry.folder)
         files.push_back({{"path", front + entry.path}, {"size", entry.size}, {"mtime_ns", entry.mtime_ns}});
@@ -56,20 +63,13 @@ std::string stored_manifest(const std::vector<StoreTree>& trees) {
   return manifest.dump() + "\n";
 }
 
-namespace {
-
-// Temporary files of programs that were still ending.
-void drop_gone(StoreTree* tree) {
-  std::vector<Entry>& entries = tree->tree.manifest.entries;
-  entries.erase(std::remove_if(entries.begin(), entries.end(),
-                               [&](const Entry& entry) {
-                                 return !entry.folder &&
-                                        ::access((tree->tree.root + "/" + entry.path).c_str(), R_OK) != 0;
-                               }),
-                entries.end());
+void leave_out(const std::string& path, const std::string& why, Tree* tree) {
+  std::vector<Entry>& entries = tree->manifest.entries;
+  const auto at = std::lower_bound(entries.begin(), entries.end(), path,
+                                   [](const Entry& entry, const std::string& text) { return entry.path < text; });
+  if (at != entries.end() && at->path == path) entries.erase(at);
+  if (!why.empty()) tree->left.push_back(printable(path, 400) + why);
 }
-
-}  // namespace
 
 Result<Stored> store(const StoreOptions& options, Progress* progress) {
   std::vector<StoreTree> trees;
@@ -81,7 +81,6 @@ Result<Stored> store(const StoreOptions& options, Progress* progress) {
     DL_TRY_ASSIGN(Tree tree, std::move(walked));
     progress->counts.total += tree.manifest.bytes();
     progress->counts.all_files += tree.manifest.files();
-    stored.left.insert(stored.left.end(), tree.left.begin(), tree.left.end());
     trees.push_back({folder, std::move(tree)});
   }
   progress->state(Progress::State::kStoring);
@@ -93,9 +92,10 @@ Result<Stored> store(const StoreOptions& options, Progress* progress) {
                                              shown_place(options.to))};
   const std::string path = at_home(options.to);
   DL_TRY(remote ? drop_remote_manifest(options, planned) : drop_path_manifest(path, planned));
-  DL_TRY(remote ? store_in_remote(options, trees, progress) : store_in_path(options, trees, progress, &stored.left));
+  DL_TRY(remote ? store_in_remote(options, &trees, progress) : store_in_path(options, &trees, progress));
   if (is_late(options)) return too_late(progress->counts);
-  for (StoreTree& tree : trees) drop_gone(&tree);
+  for (const StoreTree& one : trees)
+    for (const std::string& text : one.tree.left) stored.left.push_back(front_of(one.folder) + text);
   const std::string text = stored_manifest(trees);
   DL_TRY(remote ? write_remote_manifest(options, text) : write_path_manifest(path, text));
   return stored;

@@ -32,12 +32,13 @@ struct StoreOptions {
 };
 
 // What was left out because it cannot be stored (a device, a name with a control character, a link to elsewhere, a file
-// that may not be read).
+// that may not be read, one in whose place there lies a folder with files in it), with the reason; as in the manifest.
 struct Stored {
   std::vector<std::string> left;
 };
 
-// Stores what is not there yet: a file with the same size and time counts as stored. Each file appears whole. Errors:
+// Stores what is not there yet: a file with the same size and time counts as stored. Each file appears whole. What is
+// of another kind there is replaced, and no link below the destination is followed. Errors:
 // of the folders (source_error()) and of the destination (destination_error(), rclone's); late_error() at the deadline.
 // What was stored stays, and another call goes on.
 Result<Stored> store(const StoreOptions& options, Progress* progress);
@@ -51,10 +52,13 @@ struct StoreTree {
 std::string stored_manifest(const std::vector<StoreTree>& trees);
 
 // The two ways to store; in store_path.cpp and store_remote.cpp. They leave the manifest to the caller.
-// A file that has gone meanwhile, or may not be read, is left out; of the latter `left` tells.
-Status store_in_path(const StoreOptions& options, const std::vector<StoreTree>& trees, Progress* progress,
-                     std::vector<std::string>* left);
-Status store_in_remote(const StoreOptions& options, const std::vector<StoreTree>& trees, Progress* progress);
+// A file that has gone meanwhile, or cannot be stored, is taken out of its tree's manifest; of the latter Tree::left
+// tells.
+Status store_in_path(const StoreOptions& options, std::vector<StoreTree>* trees, Progress* progress);
+Status store_in_remote(const StoreOptions& options, std::vector<StoreTree>* trees, Progress* progress);
+constexpr char kUnreadable[] = " may not be read";
+// Takes a file out of a tree's manifest. why: for Tree::left; empty: it has gone.
+void leave_out(const std::string& path, const std::string& why, Tree* tree);
 // Puts the manifest in its place, as the last step; or takes an older one away before the first, unless it is the same.
 Status write_path_manifest(const std::string& to, const std::string& text);
 Status write_remote_manifest(const StoreOptions& options, const std::string& text);

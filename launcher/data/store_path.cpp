@@ -15,6 +15,7 @@
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
+#include "launcher/data/digest.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/file_time.h"
 #include "launcher/data/home.h"
@@ -30,19 +31,39 @@ constexpr size_t kMostStoredManifest = 1UL << 30;
 constexpr const char* kUnfinished = ".dl-data-part";
 
 struct Piece {
-  const StoreTree* tree;
+  StoreTree* tree;
   const Entry* entry;
 };
 
+struct LeftOut {
+  Tree* tree;
+  std::string path, why;  // why: empty if it has gone
+};
+
+// Where a file is written until it is whole: in the same folder, by a name that is short and always the same, so that
+// what a killed store leaves is written over by the next one.
+std::string temporary_for(const std::string& place) {
+  const size_t name = place.rfind('/') + 1;
+  return fmt::format("{}.{:016x}{}", place.substr(0, name), fast_hash(std::string_view(place).substr(name)),
+                     kUnfinished);
+}
+
+// Whether `place` can be taken: a folder there is removed if it is empty.
+bool may_replace(const std::string& place) {
+  struct stat status {};
+  return ::lstat(place.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || ::rmdir(place.c_str()) == 0;
+}
+constexpr const char* kFullFolder = ": a folder with files in it lies in its place";
+
 class PathStore {
  public:
-  PathStore(const StoreOptions& options, Progress* progress, std::vector<std::string>* left)
-      : options_(options), to_(at_home(options.to)), counts_(&progress->counts), left_(left) {}
+  PathStore(const StoreOptions& options, Progress* progress)
+      : options_(options), to_(at_home(options.to)), counts_(&progress->counts) {}
 
-  Status run(const std::vector<StoreTree>& trees) {
-    for (const StoreTree& tree : trees) DL_TRY(folders_and_links(tree));
+  Status run(std::vector<StoreTree>* trees) {
+    for (StoreTree& tree : *trees) DL_TRY(folders_and_links(&tree));
     DL_TRY(make_all(to_));  // also where there is nothing to store but the manifest
-    for (const StoreTree& tree : trees)
+    for (StoreTree& tree : *trees)
       for (const Entry& entry : tree.tree.manifest.entries)
         if (!entry.folder) pieces_.push_back({&tree, &entry});
     const size_t streams =
@@ -51,7 +72,9 @@ class PathStore {
     for (size_t i = 0; i < std::min(streams, pieces_.size()); ++i) threads.emplace_back([this] { work_off(); });
     for (std::thread& thread : threads) thread.join();
     if (failed_) return *std::move(failed_);
-    return is_late(options_) && next_ < pieces_.size() ? Status(too_late(*counts_)) : Status();
+    const bool late = is_late(options_) && next_ < pieces_.size();
+    for (const LeftOut& one : left_) leave_out(one.path, one.why, one.tree);
+    return late ? Status(too_late(*counts_)) : Status();
   }
 
  private:
@@ -65,28 +88,64 @@ class PathStore {
   }
 
   // Makes a folder for what is in another one. Whom that one keeps out this one keeps out as well, but for its owner,
-  // who stores in it; the umask has its say, too.
-  static Status make_folder_like(const std::string& from, const std::string& to) {
+  // who stores in it; the umask has its say, too. False: something else lies there.
+  static Result<bool> make_folder_like(const std::string& from, const std::string& to) {
     struct stat status {};
     const mode_t mode = ::stat(from.c_str(), &status) == 0 ? status.st_mode & 0777 : 0700;
-    if (::mkdir(to.c_str(), mode | 0700) == 0 || errno == EEXIST) return {};
-    return destination_error("create " + printable(to, 400), errno);
+    if (::mkdir(to.c_str(), mode | 0700) == 0) return true;
+    if (errno != EEXIST) return destination_error("create " + printable(to, 400), errno);
+    // Through a link the results would go to wherever it leads.
+    return ::lstat(to.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
   }
 
-  Status folders_and_links(const StoreTree& tree) {
-    const std::string top = place(tree, "");
-    if (const size_t slash = top.rfind('/'); slash != std::string::npos && slash > 0)
-      DL_TRY(make_all(top.substr(0, slash)));
-    if (!tree.tree.single) DL_TRY(make_folder_like(tree.tree.root, top));
-    DL_TRY(make_all(top));
-    for (const Entry& entry : tree.tree.manifest.entries)
-      if (entry.folder) DL_TRY(make_folder_like(tree.tree.root + "/" + entry.path, place(tree, entry.path)));
-    for (const auto& [path, target] : tree.tree.links) {
-      const std::string link = place(tree, path), temporary = link + kUnfinished;
+  // The folder of a tree, and those above it.
+  Status make_top(const StoreTree& tree) {
+    std::string folder = to_;
+    const std::vector<std::string> parts =
+        tree.folder.name.empty() ? std::vector<std::string>() : split(tree.folder.name, '/');
+    const std::string root = tree.tree.single ? "/" : tree.tree.root;
+    if (!parts.empty()) {
+      DL_TRY(make_all(folder));
+    } else if (const size_t slash = folder.rfind('/'); slash != std::string::npos && slash > 0) {
+      DL_TRY(make_all(folder.substr(0, slash)));
+      DL_TRY(make_folder_like(root, folder));
+    }
+    for (const std::string& part : parts) {
+      folder += "/" + part;
+      DL_TRY_ASSIGN(const bool made, make_folder_like(&part == &parts.back() ? root : "/", folder));
+      if (!made)
+        return Error{Errc::kExists, printable(folder, 400) +
+                                        " is in the way of the results; allowed: nothing, or a "
+                                        "folder that is no link"};
+    }
+    return make_all(folder);
+  }
+
+  Status folders_and_links(StoreTree* tree) {
+    DL_TRY(make_top(*tree));
+    for (const Entry& entry : tree->tree.manifest.entries) {
+      if (!entry.folder) continue;
+      const std::string from = tree->tree.root + "/" + entry.path, to = place(*tree, entry.path);
+      DL_TRY_ASSIGN(bool made, make_folder_like(from, to));
+      if (made) continue;
+      // A file or link of an earlier state of the results.
+      if (::unlink(to.c_str()) != 0) return destination_error("remove " + printable(to, 400), errno);
+      DL_TRY_ASSIGN(made, make_folder_like(from, to));
+      if (!made) return Error{Errc::kExists, printable(to, 400) + " is in the way of the results"};
+    }
+    std::vector<std::pair<std::string, std::string>> kept;
+    for (auto& [path, target] : tree->tree.links) {
+      const std::string link = place(*tree, path), temporary = temporary_for(link);
+      if (!may_replace(link)) {
+        tree->tree.left.push_back(printable(path, 400) + kFullFolder);
+        continue;
+      }
       ::unlink(temporary.c_str());
       if (::symlink(target.c_str(), temporary.c_str()) != 0 || ::rename(temporary.c_str(), link.c_str()) != 0)
         return destination_error("create " + printable(link, 400), errno);
+      kept.emplace_back(path, target);
     }
+    tree->tree.links = std::move(kept);
     return {};
   }
 
@@ -102,29 +161,31 @@ class PathStore {
     }
   }
 
+  Status leave(const Piece& piece, const char* why) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    left_.push_back({&piece.tree->tree, piece.entry->path, why});
+    return {};
+  }
+
   Status one(const Piece& piece) {
     const std::string from = piece.tree->tree.root + "/" + piece.entry->path;
     const std::string to = place(*piece.tree, piece.entry->path);
-    struct stat there {};
-    if (::lstat(to.c_str(), &there) == 0 && S_ISREG(there.st_mode) &&
-        static_cast<uint64_t>(there.st_size) == piece.entry->size && mtime_ns_of(there) == piece.entry->mtime_ns) {
+    struct stat status {};
+    if (::lstat(to.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        static_cast<uint64_t>(status.st_size) == piece.entry->size && mtime_ns_of(status) == piece.entry->mtime_ns) {
       counts_->bytes += piece.entry->size;
       counts_->resumed += piece.entry->size;
       ++counts_->files;
       return {};
     }
     const UniqueFd in(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-    if (!in && errno == ENOENT) return {};
-    if (!in && errno == EACCES) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      left_->push_back(printable(piece.entry->path, 400) + " may not be read");
-      return {};
-    }
-    if (!in) return source_error(printable(from, 400), errno);
-    const std::string temporary = to + kUnfinished;
+    if (!in && (errno == ENOENT || errno == ENOTDIR)) return leave(piece, "");
+    if (!in && (errno == EACCES || errno == EPERM)) return leave(piece, kUnreadable);
+    if (!in && (errno == ELOOP || errno == ENXIO)) return leave(piece, " is no file any more");
+    if (!in || ::fstat(in.get(), &status) != 0) return source_error(printable(from, 400), errno);
+    if (!may_replace(to)) return leave(piece, kFullFolder);
+    const std::string temporary = temporary_for(to);
     ::unlink(temporary.c_str());
-    struct stat status {};
-    if (::fstat(in.get(), &status) != 0) return source_error(printable(from, 400), errno);
     // The system takes the umask's bits away.
     constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
     UniqueFd out(::open(temporary.c_str(), kFlags, status.st_mode & 0777));
@@ -172,15 +233,14 @@ class PathStore {
   std::atomic<size_t> next_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;  // of the next two
-  std::vector<std::string>* const left_;
+  std::vector<LeftOut> left_;
   std::optional<Error> failed_;
 };
 
 }  // namespace
 
-Status store_in_path(const StoreOptions& options, const std::vector<StoreTree>& trees, Progress* progress,
-                     std::vector<std::string>* left) {
-  return PathStore(options, progress, left).run(trees);
+Status store_in_path(const StoreOptions& options, std::vector<StoreTree>* trees, Progress* progress) {
+  return PathStore(options, progress).run(trees);
 }
 
 Status drop_path_manifest(const std::string& to, const std::string& text) {
@@ -194,7 +254,7 @@ Status drop_path_manifest(const std::string& to, const std::string& text) {
 }
 
 Status write_path_manifest(const std::string& to, const std::string& text) {
-  const std::string path = to + "/" + kStoredManifest, temporary = path + kUnfinished;
+  const std::string path = to + "/" + kStoredManifest, temporary = temporary_for(path);
   // It has the names of what may be private: the umask counts.
   ::unlink(temporary.c_str());
   UniqueFd out(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));

@@ -51,8 +51,9 @@ class RemoteStore {
  public:
   RemoteStore(const StoreOptions& options, Progress* progress) : options_(options), progress_(progress) {}
 
-  Status run(const std::vector<StoreTree>& trees) {
-    for (const StoreTree& tree : trees) {
+  Status run(std::vector<StoreTree>* trees) {
+    for (StoreTree& tree : *trees) {
+      leave_unreadable(&tree.tree);
       const std::atomic<bool> never{false};
       uint64_t best = 0;
       DL_TRY(try_again(
@@ -66,6 +67,16 @@ class RemoteStore {
   }
 
  private:
+  // rclone would fail for them after it has stored all others. Temporary files of programs that were still ending have
+  // gone by now.
+  static void leave_unreadable(Tree* tree) {
+    std::vector<std::pair<std::string, const char*>> left;
+    for (const Entry& entry : tree->manifest.entries)
+      if (!entry.folder && ::access((tree->root + "/" + entry.path).c_str(), R_OK) != 0)
+        left.emplace_back(entry.path, errno == EACCES || errno == EPERM ? kUnreadable : "");
+    for (const auto& [path, why] : left) leave_out(path, why, tree);
+  }
+
   Status one(const StoreTree& tree) {
     std::string names;
     for (const Entry& entry : tree.tree.manifest.entries)
@@ -115,7 +126,7 @@ Result<HelperEnd> call(std::vector<std::string> argv, std::string* out) {
 
 }  // namespace
 
-Status store_in_remote(const StoreOptions& options, const std::vector<StoreTree>& trees, Progress* progress) {
+Status store_in_remote(const StoreOptions& options, std::vector<StoreTree>* trees, Progress* progress) {
   return RemoteStore(options, progress).run(trees);
 }
 

@@ -287,10 +287,46 @@ make_tree() {
   [ "$(jq .fetched progress.json)" -eq 9 ]
   mkfifo results/fifo && touch "results/new"$'\n'"line" && echo x >results/z
   run --separate-stderr store --from "$PWD/results=results" --to "$PWD/kept/job-7"
-  [ "$status" -eq 65 ]
+  [ "$status" -eq 0 ]
+  [ "$(wc -l <<<"$stderr")" -eq 1 ]
   contains "$stderr" 'stored all but .* and 1 more'
   [ "$(cat kept/job-7/results/z)" = x ]
+  [ "$(jq '.left | length' kept/job-7/dl-results.json)" -eq 2 ]
   [ -z "$(find kept -name '*dl-data-part*')" ]
+}
+
+@test "what has become another kind of file is stored as what it is now, and never through a link" {
+  mkdir -p results/link results/file results/now kept/7/results/now kept/7/results/full elsewhere
+  for name in link/x file/x now/x full empty other "$(printf 'n%.0s' {1..255})"; do echo new >"results/$name"; done
+  mkdir kept/7/results/empty
+  echo theirs >kept/7/results/full/theirs
+  echo old >kept/7/results/file
+  ln -s "$PWD/elsewhere" kept/7/results/link
+  run --separate-stderr store --from "$PWD/results=results" --to "$PWD/kept/7"
+  [ "$status" -eq 0 ]
+  contains "$stderr" 'stored all but results/full: .*folder'
+  [ -z "$(ls elsewhere)" ]
+  [ "$(cat kept/7/results/full/theirs)" = theirs ]
+  rm -r kept/7/results/full
+  cp results/full kept/7/results/full
+  diff -r results kept/7/results
+  [ "$(jq -r '.left[]' kept/7/dl-results.json | grep -c full)" -eq 1 ]
+  [ "$(jq '.files | length' kept/7/dl-results.json)" -eq 6 ]
+  [ -z "$(find kept -name '*dl-data-part*')" ]
+  rm -r kept/7/results && ln -s "$PWD/elsewhere" kept/7/results
+  run store --from "$PWD/results=results" --to "$PWD/kept/7"
+  [ "$status" -eq 65 ]
+  contains "$output" 'in the way'
+  [ -z "$(ls elsewhere)" ]
+}
+
+@test "a file that may not be read is left out, and all others are stored" {
+  mkdir results && echo x >results/mine && echo y >results/theirs && chmod 000 results/theirs
+  run --separate-stderr without_rights "$dl_data" store --from "$PWD/results=results" --to "$PWD/kept"
+  [ "$status" -eq 0 ]
+  contains "$stderr" 'stored all but results/theirs may not be read'
+  [ "$(cat kept/results/mine)" = x ]
+  [ "$(jq -c '[.files[].path, .left[]]' kept/dl-results.json)" = '["results/mine","results/theirs may not be read"]' ]
 }
 
 @test "what is stored is as private as it was, and no less than the user's umask asks" {

@@ -19,6 +19,14 @@ data_setup() {
 sources() { jq -n --arg a "$1" --arg s "${2-}" '{version:1,sources:[{from:$a,checksum:$s}]}' >sources.json; }
 # fetch [OPTION...]: fetches it into ./cache and ./data.
 fetch() { "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --progress progress.json --floor 0 "$@"; }
+# without_rights COMMAND...: runs it without root's rights to all files, if root runs the tests.
+without_rights() {
+  if [ "$(id -u)" -ne 0 ]; then
+    "$@"
+    return
+  fi
+  setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search "$@"
+}
 store() { "$dl_data" store --progress progress.json "$@"; }
 # journal_lines: of all large files that are being fetched.
 journal_lines() { cat cache/*/work/*/parts/*.journal 2>/dev/null | wc -l; }

@@ -250,6 +250,13 @@ nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s
   [ "$status" -eq 0 ]
   diff -r results s3/bucket/job-7/results
   [ "$(jq '.files | length' s3/bucket/job-7/dl-results.json)" -eq 2 ]
+  echo mine >results/theirs && chmod 000 results/theirs
+  run --separate-stderr without_rights "$dl_data" store --from "$PWD/results=results" --to lab:bucket/job-9
+  [ "$status" -eq 0 ]
+  contains "$stderr" 'stored all but results/theirs may not be read'
+  [ "$(jq -r '.left[]' s3/bucket/job-9/dl-results.json)" = "results/theirs may not be read" ]
+  rm -f results/theirs
+  diff -r results s3/bucket/job-9/results
   echo more >>results/a/numbers
   RCLONE_BWLIMIT=1M run store --from "$PWD/results=again" --to lab:bucket/job-8 --deadline 2
   [ "$status" -eq 73 ]

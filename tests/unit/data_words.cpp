@@ -203,6 +203,9 @@ TEST(DataFault, each_class_has_its_exit_status) {
   EXPECT_EQ(exit_status(local_error("x", ENOSPC)), kExitLocalDisk);
   EXPECT_EQ(exit_status(local_error("x", EACCES)), kExitLocalDisk);
   EXPECT_EQ(exit_status(destination_error("x", EDQUOT)), kExitUser);
+  EXPECT_EQ(exit_status(destination_error("x", EISDIR)), kExitUser);
+  EXPECT_EQ(exit_status(destination_error("x", ENOTEMPTY)), kExitUser);
+  EXPECT_EQ(exit_status(destination_error("x", EIO)), kExitLater);
   EXPECT_EQ(exit_status(late_error("x")), kExitLate);
   EXPECT_EQ(exit_status({Errc::kTimeout, "x"}), kExitLater);
   EXPECT_EQ(exit_status({Errc::kInternal, "x"}), kExitFault);

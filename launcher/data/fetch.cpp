@@ -35,6 +35,7 @@ struct Wanted {
   std::unique_ptr<Origin> origin;
   Manifest manifest;  // this node's part
   std::string key;
+  std::string told;  // the same of what the source itself tells, without the user's checksum
 };
 
 // What a source is called in the cache: its absolute path, or as it was asked for.
@@ -77,7 +78,10 @@ class Fetch {
     const std::atomic<bool> never{false};
     wanted->origin->stop = false;  // a transfer that has failed sets it
     DL_TRY_ASSIGN(Manifest whole, try_again(options_.transfer.patience, never, [&] { return wanted->origin->list(); }));
-    if (!wanted->source->checksum.empty()) {
+    const std::string name = name_of(*wanted->source);
+    const bool sums = !wanted->source->checksum.empty();
+    if (sums) {
+      wanted->told = set_key(name, whole);
       if (whole.files() != 1)
         return Error{Errc::kInvalid, fmt::format("{} holds {}, and a checksum is of one; allowed: the path of a file",
                                                  shown_place(wanted->source->from),
@@ -87,7 +91,8 @@ class Fetch {
     }
     const bool shard = wanted->source->cache == Cache::kShard;
     wanted->manifest = shard ? part_of(whole, options_.node, options_.nodes) : std::move(whole);
-    wanted->key = set_key(name_of(*wanted->source), wanted->manifest);
+    wanted->key = set_key(name, wanted->manifest);
+    if (!sums) wanted->told = wanted->key;
     return {};
   }
 
@@ -101,7 +106,10 @@ class Fetch {
         const Status made = fetch_set(wanted);
         if (!made && is_other(made.error()) && round < kRounds) {
           counts.bytes = bytes, counts.files = files, counts.resumed = resumed;
+          const std::string told = wanted->told;
           DL_TRY(list_again(wanted));
+          // Nothing has changed there, so that the same bytes would come again, to the same checksum.
+          if (made.error().code == Errc::kCorrupt && wanted->told == told) return made;
           continue;
         }
         if (!made) return made;

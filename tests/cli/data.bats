@@ -118,6 +118,8 @@ make_tree() {
   run fetch
   [ "$status" -eq 65 ]
   contains "$output" "its checksum is sha256:$sum, not"
+  # The file is still the same, so it is not read again.
+  [ "$(jq .fetched progress.json)" -eq 8 ]
 }
 
 @test "what cannot be data is refused with one sentence that names it" {

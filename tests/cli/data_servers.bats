@@ -115,8 +115,9 @@ nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s
   echo 'file.bin page' >web/.faults && ends 65 'changed|checksum'
   sources "$url/none.bin" "$(sum_of web/file.bin)" && ends 65 'status 404'
   sources "$url/file.bin" "sha256:$(printf '1%.0s' {1..64})"
-  : >web/.faults
+  : >web/.faults && : >web/.requests
   ends 65 'its checksum is'
+  [ "$(grep -c '^GET' web/.requests)" -eq 1 ]
   echo 'file.bin nolength' >web/.faults && ends 65 "does not tell the file's length"
   sources "https://localhost:$(free_port)/file.bin" "$(sum_of web/file.bin)" && ends 75 'onnect'
   unset CURL_CA_BUNDLE

@@ -19,13 +19,15 @@ uint64_t beyond(uint64_t a, uint64_t b) {
 
 }  // namespace
 
+Error larger_than_limit(uint64_t need, uint64_t limit) {
+  return Error{Errc::kInvalid,
+               fmt::format("the data are {}, and a user's cache on a node holds {} (the site's limit); give each node "
+                           "its part with cache=shard, or read a path where it lies with cache=none",
+                           format_bytes(need), format_bytes(limit))};
+}
+
 Result<std::vector<std::string>> choose_victims(std::vector<SetUse> sets, const Room& room) {
-  if (room.limit > 0 && room.need > room.limit)
-    return Error{
-        Errc::kInvalid,
-        fmt::format("the data are {}, and a user's cache on a node holds {} (the site's limit); give each node "
-                    "its part with cache=shard, or read a path where it lies with cache=none",
-                    format_bytes(room.need), format_bytes(room.limit))};
+  if (room.limit > 0 && room.need > room.limit) return larger_than_limit(room.need, room.limit);
   const uint64_t over_limit = room.limit > 0 ? beyond(room.held + room.need, room.limit) : 0;
   const uint64_t over_disk = beyond(room.more + room.floor, room.free);
   const uint64_t least = std::max(over_limit, over_disk);

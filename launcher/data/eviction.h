@@ -26,6 +26,9 @@ struct Room {
   uint64_t more = 0;   // what of it is not on the disk yet
 };
 
+// The user asks for more at once than a cache may ever hold: kInvalid, with a sentence.
+Error larger_than_limit(uint64_t need, uint64_t limit);
+
 // The sets to remove, least recently used first, so that `need` has room. A little more than that is removed (a
 // sixteenth of `need`, and of the limit), so that the next few bytes need not evict again. Nothing is removed where
 // even all that may go would not suffice: kNoSpace, with a sentence; kInvalid: `need` alone is larger than the limit.

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include "common/base/clock.h"
 #include "common/base/count.h"
 #include "common/base/parse.h"
+#include "launcher/data/eviction.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/home.h"
 #include "launcher/data/work.h"
@@ -65,6 +68,8 @@ class Fetch {
     // Also where nothing is cached: the links of a job lie in the user's folder, whoever may have put another there.
     DL_TRY_ASSIGN(NodeCache cache, NodeCache::open(options_.cache, options_.limits));
     cache_ = std::make_unique<NodeCache>(std::move(cache));
+    if (const uint64_t all = together(wanted); options_.limits.limit > 0 && all > options_.limits.limit)
+      return larger_than_limit(all, options_.limits.limit);
     progress_->state(Progress::State::kFetching);
     for (Wanted& one : wanted) DL_TRY(provide(&one));
     for (const Source& source : options_.sources)
@@ -94,6 +99,14 @@ class Fetch {
     wanted->key = set_key(name, wanted->manifest);
     if (!sums) wanted->told = wanted->key;
     return {};
+  }
+
+  // The bytes of all sets, which are all held until the job ends.
+  static uint64_t together(const std::vector<Wanted>& wanted) {
+    std::map<std::string_view, uint64_t> bytes;
+    for (const Wanted& one : wanted) bytes[one.key] = one.manifest.bytes();
+    return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0},
+                           [](uint64_t sum, const auto& one) { return sum + one.second; });
   }
 
   // The set is in the cache, and stays there as long as its lease is held.

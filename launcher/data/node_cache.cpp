@@ -228,9 +228,14 @@ Status NodeCache::make_room(const std::string& key, uint64_t whole, uint64_t mor
       uint64_t own = set.bytes;
       for (const auto& [other, bytes] : set.shared)
         if (has(other)) own -= std::min(own, bytes);
+      if (set.key == key) {
+        // What is to be mended of it comes in the place of what is there.
+        room.held += own - std::min(own, whole);
+        continue;
+      }
       room.held += own;
       // What a fetch has left behind that has ended early is as good as a set: it saves bytes if somebody wants them.
-      const bool held = set.leased || set.pinned || set.key == key || too_fresh(set);
+      const bool held = set.leased || set.pinned || too_fresh(set);
       uses.push_back({(set.complete ? "" : kWorkMark) + set.key, own, set.used_ms, held});
     }
     DL_TRY_ASSIGN(const std::vector<std::string> victims, choose_victims(std::move(uses), room));

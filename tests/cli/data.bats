@@ -240,6 +240,20 @@ make_tree() {
   [ "$(keys)" = "a b" ]
 }
 
+@test "sources that a cache can hold each, but not together, are refused before anything is fetched" {
+  for name in a b; do mkdir $name && head -c 700000 /dev/urandom >$name/file; done
+  jq -n --arg a "$PWD/a" --arg b "$PWD/b" '{version:1,sources:[{from:$a,to:"a"},{from:$b,to:"b"}]}' >sources.json
+  run fetch --limit 1M
+  [ "$status" -eq 65 ]
+  contains "$output" "cache=shard"
+  [ "$(jq .fetched progress.json)" -eq 0 ]
+  # The same twice is one set.
+  jq -n --arg a "$PWD/a" '{version:1,sources:[{from:$a,to:"a"},{from:$a,to:"b"}]}' >sources.json
+  run fetch --limit 1M
+  [ "$status" -eq 0 ]
+  cmp data/a/file data/b/file
+}
+
 @test "a full disk in mid-file is the node's failure, and leaves nothing behind" {
   [ "$(id -u)" -eq 0 ] || skip "mounts a small file system, which root may"
   mkdir small src && mount -t tmpfs -o size=8m,mode=700 none small || skip "tmpfs cannot be mounted here"

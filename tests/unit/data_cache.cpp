@@ -259,6 +259,16 @@ TEST_F(DataCache, room_is_made_by_evicting_the_oldest) {
   EXPECT_EQ(too_much.error().code, Errc::kInvalid);
 }
 
+TEST_F(DataCache, what_is_mended_of_a_set_counts_once) {
+  const NodeCache cache = open(1000);
+  add(cache, key_of(1), 600);
+  add(cache, key_of(2), 300);
+  const auto lease = cache.lease(key_of(2));
+  const auto mended = cache.make_room(key_of(1), 500, 500);
+  EXPECT_TRUE(mended) << mended.error().text;
+  EXPECT_TRUE(cache.has(key_of(1)));
+}
+
 TEST_F(DataCache, what_a_killed_fetch_has_left_makes_room) {
   const NodeCache cache = open(1000);
   add(cache, key_of(1), 300);

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
 constexpr size_t kKeyLetters = 64;
-const std::string kWorkMark = "work/";  // in front of the key of a set that is not complete
+const std::string kWorkMark = "work/";  // in front of the folder of a set that is not complete
 constexpr size_t kMostInfo = 1 << 20;
 
 bool is_key(const std::string& text) {
@@ -38,6 +38,18 @@ bool is_key(const std::string& text) {
 int64_t changed_ms(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 ? status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000 : 0;
+}
+
+// When a fetch last wrote something into its folder.
+int64_t worked_ms(const std::string& folder) {
+  int64_t latest = 0;
+  for (const char* name : {"", "/notes", "/tree", "/parts", "/incoming"})
+    latest = std::max(latest, changed_ms(folder + name));
+  const std::unique_ptr<DIR, int (*)(DIR*)> parts(::opendir((folder + "/parts").c_str()), &::closedir);
+  if (parts == nullptr) return latest;
+  while (const dirent* item = ::readdir(parts.get()))
+    latest = std::max(latest, changed_ms(folder + "/parts/" + item->d_name));
+  return latest;
 }
 
 bool exists(const std::string& path) {
@@ -76,8 +88,12 @@ Status NodeCache::prepare() {
   return {};
 }
 
+std::string NodeCache::work_name(const std::string& key) const {
+  return key + (local_ ? "" : "." + node_name());
+}
+
 std::string NodeCache::work_folder(const std::string& key) const {
-  return folder_ + "/work/" + key + (local_ ? "" : "." + node_name());
+  return folder_ + "/work/" + work_name(key);
 }
 
 Result<Lock> NodeCache::lease(const std::string& key) const {
@@ -162,7 +178,8 @@ Result<std::vector<SetInfo>> NodeCache::list() const {
     SetInfo info;
     info.key = name.substr(0, kKeyLetters);
     info.complete = false;
-    info.used_ms = changed_ms(folder_ + "/work/" + name + "/notes");
+    info.work = name;
+    info.used_ms = worked_ms(folder_ + "/work/" + name);
     const auto text = read_small_file(folder_ + "/work/" + name + "/wanted", kMostInfo);
     if (text) {
       const size_t blank = text->find(' ');
@@ -170,8 +187,7 @@ Result<std::vector<SetInfo>> NodeCache::list() const {
       if (bytes) info.bytes = static_cast<uint64_t>(*bytes);
       if (blank != std::string::npos) info.source = std::string(trim(text->substr(blank + 1)));
     }
-    auto lock = Lock::attempt(locks_ + "/" + info.key + ".fetch", Lock::Kind::kAlone);
-    info.leased = !lock || !*lock;
+    info.leased = at_work(info);
     sets.push_back(std::move(info));
   }
   std::stable_sort(sets.begin(), sets.end(), [](const SetInfo& a, const SetInfo& b) { return a.used_ms > b.used_ms; });
@@ -181,6 +197,12 @@ Result<std::vector<SetInfo>> NodeCache::list() const {
 bool NodeCache::too_fresh(const SetInfo& set) const {
   // Leases of other nodes cannot be seen; who holds one notes that each hour.
   return !local_ && unix_ms() - set.used_ms < kDayMs;
+}
+
+bool NodeCache::at_work(const SetInfo& set) const {
+  if (set.work != work_name(set.key)) return unix_ms() - set.used_ms < kDayMs;
+  const auto lock = Lock::attempt(locks_ + "/" + set.key + ".fetch", Lock::Kind::kAlone);
+  return !lock || !*lock;
 }
 
 Status NodeCache::empty_trash() const {
@@ -202,9 +224,15 @@ Result<bool> NodeCache::evict(const std::string& key) const {
   return true;
 }
 
-Result<bool> NodeCache::drop_work(const std::string& key) const {
-  DL_TRY_ASSIGN(const Lock alone, Lock::attempt(locks_ + "/" + key + ".fetch", Lock::Kind::kAlone));
-  if (alone) DL_TRY(remove_tree(work_folder(key)));
+Result<bool> NodeCache::drop_work(const SetInfo& set) const {
+  const std::string place = folder_ + "/work/" + set.work;
+  if (set.work != work_name(set.key)) {
+    if (at_work(set)) return false;
+    DL_TRY(remove_tree(place));
+    return true;
+  }
+  DL_TRY_ASSIGN(const Lock alone, Lock::attempt(locks_ + "/" + set.key + ".fetch", Lock::Kind::kAlone));
+  if (alone) DL_TRY(remove_tree(place));
   return static_cast<bool>(alone);
 }
 
@@ -236,13 +264,15 @@ Status NodeCache::make_room(const std::string& key, uint64_t whole, uint64_t mor
       room.held += own;
       // What a fetch has left behind that has ended early is as good as a set: it saves bytes if somebody wants them.
       const bool held = set.leased || set.pinned || too_fresh(set);
-      uses.push_back({(set.complete ? "" : kWorkMark) + set.key, own, set.used_ms, held});
+      uses.push_back({set.complete ? set.key : kWorkMark + set.work, own, set.used_ms, held});
     }
     DL_TRY_ASSIGN(const std::vector<std::string> victims, choose_victims(std::move(uses), room));
     if (victims.empty()) return {};
     for (const std::string& victim : victims) {
-      const bool work = victim.compare(0, kWorkMark.size(), kWorkMark) == 0;
-      DL_TRY(work ? drop_work(victim.substr(kWorkMark.size())) : evict(victim));
+      const auto work = std::find_if(sets.begin(), sets.end(), [&](const SetInfo& set) {
+        return !set.complete && kWorkMark + set.work == victim;
+      });
+      DL_TRY(work != sets.end() ? drop_work(*work) : evict(victim));
     }
   }
   return Error{Errc::kNoSpace, "the node's cache has no room: other jobs took the sets that were to be evicted"};
@@ -256,7 +286,7 @@ Result<uint64_t> NodeCache::collect(bool all) const {
   for (const SetInfo& set : sets) {
     if (!set.complete) {
       if (set.leased || (!all && unix_ms() - set.used_ms < kDayMs)) continue;
-      DL_TRY(drop_work(set.key));
+      DL_TRY(drop_work(set));
     } else if (all && !set.leased && !set.pinned && !too_fresh(set)) {
       DL_TRY_ASSIGN(const bool gone, evict(set.key));
       freed += gone ? set.bytes : 0;

@@ -36,6 +36,7 @@ struct SetInfo {
   std::map<std::string, uint64_t> shared;  // bytes of files that it shares with an older set, by its key
   bool leased = false, pinned = false;
   bool complete = true;  // false: it is being fetched, or a fetch of it has ended early
+  std::string work;      // then its folder below work/; its key, on a shared file system with the node's name
 };
 
 class NodeCache {
@@ -81,8 +82,11 @@ class NodeCache {
   Status prepare();
   Result<SetInfo> info_of(const std::string& key) const;
   Result<std::vector<std::string>> keys_in(const std::string& folder) const;
+  std::string work_name(const std::string& key) const;
+  // Whether somebody may be fetching into a folder below work/: of this node his lock tells, of others only the time.
+  bool at_work(const SetInfo& set) const;
   // Removes what a fetch has left behind; false: somebody fetches it.
-  Result<bool> drop_work(const std::string& key) const;
+  Result<bool> drop_work(const SetInfo& set) const;
   Status empty_trash() const;
   bool too_fresh(const SetInfo& set) const;
 

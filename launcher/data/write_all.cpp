@@ -31,10 +31,12 @@ Status remove_below(UniqueFd fd, const std::string& path) {
     }
     // The folders of a set are read-only.
     UniqueFd inner(::openat(number, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (!inner && errno == ENOENT) continue;  // another node may be removing it, too
     if (!inner) {
       ::fchmodat(number, name.c_str(), 0700, 0);
       inner = UniqueFd(::openat(number, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     }
+    if (!inner && errno == ENOENT) continue;
     if (!inner) return local_error("open " + path + "/" + name, errno);
     ::fchmod(inner.get(), 0700);
     DL_TRY(remove_below(std::move(inner), path + "/" + name));
@@ -82,6 +84,7 @@ Status remove_tree(const std::string& path) {
     return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Status() : Status(local_error("remove " + path, errno));
   ::chmod(path.c_str(), 0700);
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd && errno == ENOENT) return {};
   if (!fd) return local_error("open " + path, errno);
   DL_TRY(remove_below(std::move(fd), path));
   return ::rmdir(path.c_str()) == 0 || errno == ENOENT ? Status() : Status(local_error("remove " + path, errno));

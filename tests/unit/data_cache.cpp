@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache on a node: which sets leave it, leases that end with their holder, folders of others.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -274,6 +275,9 @@ TEST_F(DataCache, what_a_killed_fetch_has_left_makes_room) {
   add(cache, key_of(1), 300);
   ASSERT_TRUE(make_directories(cache.work_folder(key_of(2)) + "/tree"));
   ASSERT_TRUE(replace_file(cache.work_folder(key_of(2)) + "/wanted", "600 /source\n"));
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  for (const char* name : {"/tree", ""})
+    ASSERT_EQ(::utimensat(AT_FDCWD, (cache.work_folder(key_of(2)) + name).c_str(), old, 0), 0);
   {
     const auto fetching = cache.fetch_lock(key_of(2));
     const auto lease = cache.lease(key_of(1));
@@ -290,6 +294,35 @@ TEST_F(DataCache, what_fetches_and_evictions_leave_behind_is_collected) {
   ASSERT_TRUE(make_directories(cache.work_folder(key_of(5)) + "/tree"));
   ASSERT_TRUE(cache.collect(false));
   EXPECT_NE(::access((cache.folder() + "/trash/x").c_str(), F_OK), 0);
+}
+
+// On a file system that nodes share each has a work folder of its own, and nobody else can see whether it lives.
+TEST_F(DataCache, what_another_node_has_left_is_collected_after_a_day) {
+  const NodeCache cache = open();
+  const std::string other = cache.folder() + "/work/" + key_of(5) + ".another-node";
+  ASSERT_TRUE(make_directories(other + "/parts"));
+  ASSERT_TRUE(make_directories(other + "/tree"));
+  ASSERT_TRUE(replace_file(other + "/parts/x.journal", "x"));
+  ASSERT_TRUE(cache.collect(false));
+  ASSERT_TRUE(cache.collect(true));
+  EXPECT_EQ(::access(other.c_str(), F_OK), 0) << "it may be at work there";
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  for (const std::string& path : {other + "/parts/x.journal", other + "/parts", other + "/tree", other})
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0);
+  ASSERT_TRUE(cache.collect(false));
+  EXPECT_NE(::access(other.c_str(), F_OK), 0);
+}
+
+TEST_F(DataCache, two_may_empty_the_trash_at_once) {
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(make_directories(fmt::format("{}/t/{}/{}", folder_, i % 10, i)));
+    Status one, two;
+    std::thread other([&] { one = remove_tree(folder_ + "/t"); });
+    two = remove_tree(folder_ + "/t");
+    other.join();
+    ASSERT_TRUE(one) << one.error().text;
+    ASSERT_TRUE(two) << two.error().text;
+  }
 }
 
 TEST_F(DataCache, the_folder_is_its_users_alone) {

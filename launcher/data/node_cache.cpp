@@ -64,7 +64,8 @@ Error as_local(const Error& error) {
 Status write_info(const std::string& folder, const SetInfo& info) {
   const Json text = {{"version", 1},        {"source", info.source},         {"bytes", info.bytes},
                      {"files", info.files}, {"created_ms", info.created_ms}, {"shared", Json(info.shared)}};
-  const Status written = replace_file(folder + "/set.json", text.dump() + "\n", 0600);
+  // Durable before the set appears: by this file it is known to be complete.
+  const Status written = write_file_atomically(folder + "/set.json", text.dump() + "\n", 0600);
   return written ? Status() : Status(as_local(written.error()));
 }
 

@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <fstream>
+#include <mutex>
 #include <random>
 #include <set>
 #include <thread>
@@ -20,6 +22,22 @@
 #include "launcher/data/progress.h"
 #include "launcher/data/work.h"
 #include "launcher/data/write_all.h"
+
+namespace {
+std::mutex synced_mutex;
+std::vector<std::string> synced;  // the files that were written out
+}  // namespace
+
+// In the place of the C library's, which it calls.
+extern "C" int fsync(int fd) {
+  char path[4096];
+  const ssize_t n = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);
+  {
+    const std::lock_guard<std::mutex> lock(synced_mutex);
+    synced.emplace_back(path, n > 0 ? static_cast<size_t>(n) : 0);
+  }
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace dl::data {
 namespace {
@@ -165,6 +183,19 @@ TEST_F(DataCache, a_set_appears_whole_and_is_evicted_whole) {
   EXPECT_TRUE(*cache.evict(key_of(1)));
   EXPECT_FALSE(cache.has(key_of(1)));
   EXPECT_TRUE(cache.list()->empty());
+}
+
+TEST_F(DataCache, what_says_that_a_set_is_complete_is_on_the_disk_before_the_set_appears) {
+  const NodeCache cache = open();
+  {
+    const std::lock_guard<std::mutex> lock(synced_mutex);
+    synced.clear();
+  }
+  add(cache, key_of(1), 1000);
+  const std::lock_guard<std::mutex> lock(synced_mutex);
+  const std::string front = cache.work_folder(key_of(1)) + "/set.json";
+  EXPECT_TRUE(std::any_of(synced.begin(), synced.end(),
+                          [&](const std::string& path) { return path.compare(0, front.size(), front) == 0; }));
 }
 
 TEST_F(DataCache, a_leased_or_pinned_set_stays) {

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <thread>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -25,7 +26,7 @@ constexpr int kPipeBytes = 1 << 20;
 constexpr size_t kMostSaid = 16 << 10;
 constexpr size_t kLongestLine = 64 << 10;
 constexpr int kPollMs = 200;
-constexpr std::chrono::milliseconds kEndLimit{5000};
+constexpr std::chrono::milliseconds kEndLimit{5000}, kEndLook{2};
 
 Result<std::pair<UniqueFd, UniqueFd>> new_pipe() {
   int ends[2];
@@ -44,9 +45,19 @@ class Helper {
       end_child(pid_, std::chrono::milliseconds(0));
       return std::move(moved).error();
     }
+    // It has closed its output, and has nothing more to do.
+    const int64_t until_ms = monotonic_ms() + kEndLimit.count();
     int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0)
-      if (errno != EINTR) return errno_error("wait for " + run_.argv[0], errno);
+    for (;;) {
+      const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+      if (ended == pid_) break;
+      if (ended < 0 && errno != EINTR) return errno_error("wait for " + run_.argv[0], errno);
+      if (monotonic_ms() >= until_ms || (run_.stop != nullptr && *run_.stop)) {
+        end_child(pid_, std::chrono::milliseconds(0));
+        return Error{Errc::kTimeout, run_.argv[0] + " does not end"};
+      }
+      std::this_thread::sleep_for(kEndLook);
+    }
     end_.status = shell_exit_code(status);
     return std::move(end_);
   }

@@ -2,7 +2,10 @@
 // What rclone, curl and web servers say: read, put into classes, and without secrets.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "launcher/data/fault.h"
+#include "launcher/data/helper.h"
 #include "launcher/data/rclone.h"
 #include "launcher/data/scrub.h"
 #include "launcher/data/web_origin.h"
@@ -138,6 +141,16 @@ TEST(DataRclone, what_is_logged_as_json_is_read) {
   EXPECT_EQ(line.bytes, 7U);
   EXPECT_EQ(line.total, 9U);
   for (const char* other : {"", "text", "{", "[]", R"({"level":7})"}) EXPECT_FALSE(parse_logged(other, &line)) << other;
+}
+
+TEST(DataHelper, one_that_closes_its_output_and_does_not_end_is_ended) {
+  HelperRun run;
+  run.argv = {"sh", "-c", "exec sleep 300 >&- 2>&-"};
+  const auto began = std::chrono::steady_clock::now();
+  const auto end = run_helper(run);
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, Errc::kTimeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(100));
 }
 
 TEST(DataScrub, secrets_are_hidden_and_what_helps_stays) {

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "common/base/atomic_file.h"
@@ -34,7 +35,13 @@ const char* state_text(Progress::State state) {
 
 }  // namespace
 
-Progress::Progress(std::string file) : file_(std::move(file)), thread_([this] { run(); }) {}
+Progress::Progress(std::string file) : file_(std::move(file)) {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    // The system starts no more threads: the data matter more than how far they are.
+  }
+}
 
 Progress::~Progress() {
   done();
@@ -51,7 +58,7 @@ void Progress::done() {
     ended_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   write();
 }
 

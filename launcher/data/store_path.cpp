@@ -20,6 +20,7 @@
 #include "launcher/data/file_time.h"
 #include "launcher/data/home.h"
 #include "launcher/data/store.h"
+#include "launcher/data/threads.h"
 #include "launcher/data/write_all.h"
 
 namespace dl::data {
@@ -68,9 +69,7 @@ class PathStore {
         if (!entry.folder) pieces_.push_back({&tree, &entry});
     const size_t streams =
         options_.streams > 0 ? options_.streams : std::clamp(2U * std::thread::hardware_concurrency(), 4U, 16U);
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < std::min(streams, pieces_.size()); ++i) threads.emplace_back([this] { work_off(); });
-    for (std::thread& thread : threads) thread.join();
+    on_threads(std::min(streams, pieces_.size()), [this] { work_off(); });
     if (failed_) return *std::move(failed_);
     const bool late = is_late(options_) && next_ < pieces_.size();
     for (const LeftOut& one : left_) leave_out(one.path, one.why, one.tree);

@@ -8,11 +8,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "launcher/data/digest.h"
+#include "launcher/data/threads.h"
 
 namespace dl::data {
 namespace {
@@ -42,11 +42,11 @@ class Transfer {
   Status run() {
     DL_TRY(divide());
     const unsigned streams = options_.streams > 0 ? options_.streams : origin_->streams();
-    std::vector<std::thread> threads;
-    if (!many_.empty()) threads.emplace_back([this] { guarded([this] { return fetch_many(); }); });
     const size_t workers = std::min<size_t>(streams, tasks_.size());
-    for (size_t i = 0; i < workers; ++i) threads.emplace_back([this] { work_off(); });
-    for (std::thread& thread : threads) thread.join();
+    on_threads(workers + (many_.empty() ? 0 : 1), [this] {
+      if (!many_.empty() && !many_taken_.exchange(true)) guarded([this] { return fetch_many(); });
+      work_off();
+    });
     const std::lock_guard<std::mutex> lock(mutex_);
     if (failed_) return *std::move(failed_);
     return {};
@@ -222,6 +222,7 @@ class Transfer {
   std::vector<std::unique_ptr<Large>> large_;
   std::vector<Task> tasks_;
   std::atomic<size_t> next_{0};
+  std::atomic<bool> many_taken_{false};
   std::mutex mutex_;
   std::optional<Error> failed_;
 };

@@ -16,6 +16,7 @@
 #include "common/base/parse.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/file_time.h"
+#include "launcher/data/threads.h"
 #include "launcher/data/write_all.h"
 
 namespace dl::data {
@@ -266,11 +267,10 @@ std::vector<size_t> damaged(const std::string& tree, const Manifest& manifest) {
         found[worker].push_back(i);
     }
   };
-  std::vector<std::thread> threads;
-  threads.reserve(workers);
-  for (size_t worker = 1; worker < workers; ++worker) threads.emplace_back(look, worker);
-  look(0);
-  for (std::thread& thread : threads) thread.join();
+  std::atomic<size_t> next{0};
+  on_threads(workers, [&] {
+    for (size_t worker = next++; worker < workers; worker = next++) look(worker);
+  });
   std::vector<size_t> all;
   for (const std::vector<size_t>& some : found) all.insert(all.end(), some.begin(), some.end());
   return all;

@@ -4,13 +4,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <random>
 
 #include "common/base/atomic_file.h"
 #include "launcher/data/part_file.h"
+#include "launcher/data/progress.h"
+#include "launcher/data/threads.h"
 #include "launcher/data/walk.h"
 #include "launcher/data/write_all.h"
 
@@ -184,6 +189,28 @@ TEST_F(DataPart, a_torn_or_foreign_journal_is_not_believed) {
   EXPECT_EQ(part().bytes_there(), kChunkBytes);
   ASSERT_TRUE(replace_file(folder_ + "/part.journal", ""));
   EXPECT_EQ(part().bytes_there(), 0U);
+}
+
+// A user may be at the limit of his processes.
+TEST_F(DataWork, is_done_where_no_thread_can_be_started) {
+  const auto work = open();
+  for (size_t i = 1; i < 4; ++i) ASSERT_TRUE(work->put(i, "0123456789"));
+  Manifest many = manifest_;
+  for (int i = 0; i < 3000; ++i) many.entries.push_back(manifest_.entries[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit one{1, 1};
+    // root is bound by no such limit.
+    if ((::geteuid() == 0 && ::setresuid(54321, 54321, 54321) != 0) || ::setrlimit(RLIMIT_NPROC, &one) != 0) ::_exit(2);
+    Progress progress("");
+    std::atomic<int> called{0};
+    on_threads(8, [&] { ++called; });
+    const size_t missing = damaged("/nowhere", many).size();
+    ::_exit(called >= 1 && missing == many.entries.size() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST_F(DataWork, a_walk_follows_links_and_refuses_what_is_no_file) {

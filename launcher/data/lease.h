@@ -29,7 +29,6 @@ class Lock {
   // Does not wait: a Lock that is false if somebody holds it.
   static Result<Lock> attempt(const std::string& file, Kind kind);
   explicit operator bool() const { return static_cast<bool>(fd_); }
-  void release() { fd_.reset(); }
 
  private:
   static Result<Lock> take(const std::string& file, int how);

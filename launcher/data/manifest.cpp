@@ -7,13 +7,11 @@
 #include <charconv>
 #include <numeric>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "common/base/count.h"
 #include "common/base/parse.h"
 #include "launcher/data/digest.h"
-#include "launcher/data/lower_case.h"
 
 namespace dl::data {
 namespace {
@@ -134,15 +132,6 @@ Status settle(Manifest* manifest) {
     entries.push_back(std::move(folder));
   }
   if (!missing.empty()) std::sort(entries.begin(), entries.end(), by_path);
-  return {};
-}
-
-std::string case_clash(const Manifest& manifest) {
-  std::unordered_map<std::string, const Entry*> seen;
-  for (const Entry& entry : manifest.entries) {
-    const auto [at, added] = seen.emplace(lower_case(entry.path), &entry);
-    if (!added) return fmt::format("'{}' and '{}'", printable(at->second->path), printable(entry.path));
-  }
   return {};
 }
 

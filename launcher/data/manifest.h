@@ -42,9 +42,6 @@ Status check_path(std::string_view path);
 // Sorts the entries, and adds folders that only the paths of others name. kInvalid: a path is refused (check_path()),
 // or one name is both a file and a folder ("a" and "a/b"), as object stores allow; kConflict: a path is there twice.
 Status settle(Manifest* manifest);
-// The first two paths that differ in the case of letters alone, of files or folders; empty if there are none. On a file
-// system that ignores case one would replace the other.
-std::string case_clash(const Manifest& manifest);
 
 // Part `node` of `nodes` of the files: each file is in one part, parts differ by less than the largest file, and all
 // nodes find the same division. Folders are in all of them. Precondition: node < nodes, and settle() was called.

@@ -46,7 +46,6 @@ class NodeCache {
   static Result<NodeCache> open(const std::string& dir, const CacheLimits& limits);
 
   const std::string& folder() const { return folder_; }
-  bool local() const { return local_; }
   std::string set_folder(const std::string& key) const { return folder_ + "/sets/" + key; }
   std::string tree(const std::string& key) const { return set_folder(key) + "/tree"; }
   // Where it is fetched; on a shared file system each node has a folder of its own.

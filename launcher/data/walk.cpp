@@ -169,11 +169,4 @@ Result<Tree> walk(const std::string& path, Odd odd) {
   return tree;
 }
 
-Result<Entry> look_at(const std::string& root, const std::string& path) {
-  struct stat status {};
-  const std::string whole = root + "/" + path;
-  if (::stat(whole.c_str(), &status) != 0) return source_error(printable(whole, 400), errno);
-  return entry_of(path, status);
-}
-
 }  // namespace dl::data

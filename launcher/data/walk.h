@@ -32,7 +32,4 @@ struct Tree {
 // the path. kNotFound, kDenied; kBusy for an error of the file server.
 Result<Tree> walk(const std::string& path, Odd odd);
 
-// What is known of one file: for the comparison before and after it is read.
-Result<Entry> look_at(const std::string& root, const std::string& path);
-
 }  // namespace dl::data

@@ -81,11 +81,6 @@ TEST(DataManifest, folders_that_only_paths_name_are_added) {
                                              "F e/f/g/h"}));
 }
 
-TEST(DataManifest, names_that_differ_in_case_alone_are_found) {
-  EXPECT_EQ(case_clash(settled({file("a/B"), file("a/c")})), "");
-  EXPECT_EQ(case_clash(settled({file("a/B"), file("a/b")})), "'a/B' and 'a/b'");
-}
-
 TEST(DataManifest, the_key_of_a_set_follows_its_content) {
   const Manifest one = settled({file("a"), file("b/c", 7)});
   const std::string key = set_key("/data", one);

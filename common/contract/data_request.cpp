@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "common/base/lower_case.h"
 #include "common/base/parse.h"
 #include "common/contract/path_pattern.h"
 
@@ -39,12 +40,6 @@ bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 // "https" of "https://..."; empty for a text that is no URL.
 std::string_view scheme_of(std::string_view text) {
   const size_t at = text.find("://");
@@ -75,7 +70,7 @@ std::string_view authority_of(std::string_view url) {
 
 // A parameter that signs a request or names who makes it, as presigned URLs of the object stores have.
 bool is_secret_parameter(std::string_view name) {
-  const std::string small = lower(name);
+  const std::string small = lower_case(name);
   constexpr std::array kWords{"sig", "token", "secret", "key", "passw", "pwd", "credential", "auth", "session"};
   return std::any_of(kWords.begin(), kWords.end(),
                      [&](const char* word) { return small.find(word) != std::string::npos; });
@@ -148,7 +143,7 @@ Status check_folder(const std::string& to) {
 }
 
 Status check_checksum(std::string* checksum) {
-  *checksum = lower(*checksum);
+  *checksum = lower_case(*checksum);
   const std::string_view digits = std::string_view(*checksum).substr(std::min(kSha256.size(), checksum->size()));
   if (!starts_with(*checksum, kSha256) || digits.size() != kDigits ||
       digits.find_first_not_of("0123456789abcdef") != std::string_view::npos)

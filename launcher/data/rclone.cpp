@@ -10,12 +10,12 @@
 #include <charconv>
 #include <ctime>
 
+#include "common/base/lower_case.h"
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
 #include "common/contract/data_request.h"
 #include "common/json/json.h"
 #include "launcher/data/file_time.h"
-#include "launcher/data/lower_case.h"
 #include "launcher/data/scrub.h"
 
 namespace dl::data {

@@ -7,8 +7,8 @@
 #include <array>
 #include <cctype>
 
+#include "common/base/lower_case.h"
 #include "common/base/parse.h"
-#include "launcher/data/lower_case.h"
 
 extern char** environ;
 

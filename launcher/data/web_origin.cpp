@@ -9,11 +9,11 @@
 #include <ctime>
 #include <utility>
 
+#include "common/base/lower_case.h"
 #include "common/base/parse.h"
 #include "launcher/data/digest.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/file_time.h"
-#include "launcher/data/lower_case.h"
 #include "launcher/data/scrub.h"
 
 namespace dl::data {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace dl::data {
+namespace dl {
 
 inline std::string lower_case(std::string_view text) {
   std::string out(text);
@@ -14,4 +14,4 @@ inline std::string lower_case(std::string_view text) {
   return out;
 }
 
-}  // namespace dl::data
+}  // namespace dl

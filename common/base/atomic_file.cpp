@@ -14,17 +14,6 @@
 namespace dl {
 namespace {
 
-Status write_all(int fd, const std::string& content, const std::string& path) {
-  size_t done = 0;
-  while (done < content.size()) {
-    ssize_t n = ::write(fd, content.data() + done, content.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_error("write " + path, errno);
-    done += static_cast<size_t>(n);
-  }
-  return {};
-}
-
 Status write_new(const std::string& path, const std::string& content, mode_t mode, bool durable) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return errno_error("create " + path, errno);
@@ -47,6 +36,16 @@ Status put_in_place(const std::string& path, const std::string& content, mode_t 
 }
 
 }  // namespace
+
+Status write_all(int fd, std::string_view data, const std::string& path) {
+  while (!data.empty()) {
+    const ssize_t n = ::write(fd, data.data(), data.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_error("write " + path, errno);
+    data.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
+}
 
 Status replace_file(const std::string& path, const std::string& content, mode_t mode) {
   return put_in_place(path, content, mode, false);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "common/base/result.h"
 
@@ -18,6 +19,9 @@ Status write_file_atomically(const std::string& path, const std::string& content
 // As write_file_atomically(), but without any fsync: for content that is useless after a crash of this machine (where
 // dlrun listens, what it started). After such a crash the old file, the new one or none may be there.
 Status replace_file(const std::string& path, const std::string& content, mode_t mode = 0644);
+
+// Writes all of it at the file's own position. path: for the message.
+Status write_all(int fd, std::string_view data, const std::string& path);
 
 // Reads a regular file whole. A file of more than max_bytes, or one of another kind, gives kInvalid.
 Result<std::string> read_small_file(const std::string& path, size_t max_bytes);

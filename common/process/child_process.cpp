@@ -30,12 +30,6 @@ std::atomic<bool> children_are_separate{false};
 
 constexpr std::chrono::milliseconds kDieLimit{100};  // for a child that was killed
 
-Result<std::pair<UniqueFd, UniqueFd>> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
-  return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
-}
-
 // Everything that the child needs. It is prepared before fork(), because after fork() only async-signal-safe calls are
 // allowed.
 struct ChildPlan {
@@ -117,6 +111,12 @@ void separate_children() {
   children_are_separate = true;
 }
 
+Result<std::pair<UniqueFd, UniqueFd>> new_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
+  return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
+}
+
 Result<pid_t> spawn_process(const SpawnOptions& options) {
   if (options.argv.empty() || options.argv[0].empty()) return Error{Errc::kInvalid, "no command to start"};
   ChildPlan plan;
@@ -148,7 +148,7 @@ Result<pid_t> spawn_process(const SpawnOptions& options) {
     null_fd.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null_fd) return errno_error("open /dev/null", errno);
   }
-  DL_TRY_ASSIGN(auto error_pipe, make_pipe());
+  DL_TRY_ASSIGN(auto error_pipe, new_pipe());
   plan.work_dir = options.work_dir.empty() ? nullptr : options.work_dir.c_str();
   plan.stdin_fd = options.stdin_fd < 0 ? null_fd.get() : options.stdin_fd;
   plan.stdout_fd = options.stdout_fd;
@@ -244,9 +244,9 @@ Result<CommandResult> run_command(const std::vector<std::string>& argv, const Co
     }
     spawn.environment = std::move(merged);
   }
-  DL_TRY_ASSIGN(auto input, make_pipe());
-  DL_TRY_ASSIGN(auto out, make_pipe());
-  DL_TRY_ASSIGN(auto err, make_pipe());
+  DL_TRY_ASSIGN(auto input, new_pipe());
+  DL_TRY_ASSIGN(auto out, new_pipe());
+  DL_TRY_ASSIGN(auto err, new_pipe());
   spawn.stdin_fd = input.first.get();
   spawn.stdout_fd = out.second.get();
   spawn.stderr_fd = err.second.get();

@@ -9,9 +9,11 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/unique_fd.h"
 
 namespace dl {
 
@@ -26,6 +28,9 @@ struct SpawnOptions {
   int parent_death_signal = 0;                          // the child gets it when the calling thread ends; 0: none
   std::vector<int> ignored_signals;                     // the child ignores these from the start, also after exec
 };
+
+// A pipe, which no child inherits: the ends to read from and to write to.
+Result<std::pair<UniqueFd, UniqueFd>> new_pipe();
 
 // Forks and execs. Returns when exec has succeeded, or with its error, such as kNotFound "PROGRAM: No such file or
 // directory"; then no process is left behind. The caller has to reap the process.

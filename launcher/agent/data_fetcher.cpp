@@ -29,14 +29,9 @@ constexpr const char* kForAgents = "DL_CONTROL";  // variables for agents, the j
 }  // namespace
 
 Status DataFetcher::start(const protocol::Fetch& fetch) {
-  int input[2], errors[2];
-  if (::pipe2(input, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
-  const UniqueFd its_input(input[0]);
-  UniqueFd alive(input[1]);
-  if (::pipe2(errors, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
-  UniqueFd from_it(errors[0]);
-  const UniqueFd its_errors(errors[1]);
-  ::fcntl(from_it.get(), F_SETFL, O_NONBLOCK);
+  DL_TRY_ASSIGN(auto input, new_pipe());
+  DL_TRY_ASSIGN(auto errors, new_pipe());
+  ::fcntl(errors.first.get(), F_SETFL, O_NONBLOCK);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return errno_error("open /dev/null", errno);
   ::unlink(fetch.progress.c_str());  // an earlier attempt's, which says that all is there
@@ -46,15 +41,15 @@ Status DataFetcher::start(const protocol::Fetch& fetch) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
     if (std::strncmp(*entry, kForAgents, std::strlen(kForAgents)) != 0) environment.emplace_back(*entry);
   options.environment = std::move(environment);
-  options.stdin_fd = its_input.get();
+  options.stdin_fd = input.first.get();
   options.stdout_fd = null.get();
-  options.stderr_fd = its_errors.get();
+  options.stderr_fd = errors.second.get();
   options.new_process_group = true;
   // Slurm sends these to all processes of a job that it ends. The agent decides when the data is not needed any more.
   options.ignored_signals = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
   DL_TRY_ASSIGN(pid_, spawn_process(options));
-  alive_ = std::move(alive);
-  errors_ = std::move(from_it);
+  alive_ = std::move(input.second);
+  errors_ = std::move(errors.first);
   progress_ = fetch.progress;
   told_ = {};
   return {};

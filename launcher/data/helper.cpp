@@ -28,12 +28,6 @@ constexpr size_t kLongestLine = 64 << 10;
 constexpr int kPollMs = 200;
 constexpr std::chrono::milliseconds kEndLimit{5000}, kEndLook{2};
 
-Result<std::pair<UniqueFd, UniqueFd>> new_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
-  return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
-}
-
 class Helper {
  public:
   explicit Helper(const HelperRun& run) : run_(run), buffer_(kPassedAtOnce) {}

@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/atomic_file.h"
 #include "common/base/unique_fd.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/file_time.h"
@@ -49,13 +50,8 @@ Status remove_below(UniqueFd fd, const std::string& path) {
 }  // namespace
 
 Status write_all(int fd, std::string_view data, const std::string& path) {
-  while (!data.empty()) {
-    const ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return local_error("write " + path, errno);
-    data.remove_prefix(static_cast<size_t>(n));
-  }
-  return {};
+  const Status written = dl::write_all(fd, data, path);
+  return written ? Status() : Status(local_error("write " + path, written.error().sys_errno));
 }
 
 Status set_time(int fd, int64_t mtime_ns, const std::string& path) {

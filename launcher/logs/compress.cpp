@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/atomic_file.h"
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
 #include "launcher/logs/frames.h"
@@ -22,16 +23,6 @@ namespace {
 
 constexpr off_t kLeast = 64 << 10;
 constexpr int kLevel = 3;  // zstd's own default
-
-Status write_all(int fd, const std::string& path, std::string_view data) {
-  while (!data.empty()) {
-    const ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_error("write " + path, errno);
-    data.remove_prefix(static_cast<size_t>(n));
-  }
-  return {};
-}
 
 // At most kFrameBytes; fewer only at the end of the file.
 Result<std::string> read_frame(int fd, const std::string& path) {
@@ -61,11 +52,11 @@ Status pack(int from, const std::string& path, int to, const std::string& packed
     if (data.empty()) break;
     const size_t size = ZSTD_compress2(context.get(), packed.data(), packed.size(), data.data(), data.size());
     if (ZSTD_isError(size) != 0) return Error{Errc::kInternal, "compress " + path + ": " + ZSTD_getErrorName(size)};
-    DL_TRY(write_all(to, packed_path, {packed.data(), size}));
+    DL_TRY(write_all(to, {packed.data(), size}, packed_path));
     frames.push_back({static_cast<uint32_t>(size), static_cast<uint32_t>(data.size())});
     if (data.size() < kFrameBytes) break;
   }
-  return write_all(to, packed_path, format_seek_table(frames));
+  return write_all(to, format_seek_table(frames), packed_path);
 }
 
 // Names of the entries of a folder; none if it cannot be read.

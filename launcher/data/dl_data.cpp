@@ -61,13 +61,15 @@ Status hold(const Arguments& arguments, const Held& held) {
   }
   if (arguments.hold) ends[1].fd = STDIN_FILENO;
   std::vector<NodeCache> caches;
-  if (!arguments.cache.empty() && !held.keys.empty())
+  if (!held.keys.empty() || !held.job.empty())
     if (auto cache = NodeCache::open(arguments.cache, {})) caches.push_back(*std::move(cache));
   for (;;) {
     const int ready = ::poll(ends, 2, kTouchMs);
     if (ready < 0 && errno != EINTR) return errno_error("wait", errno);
-    for (const std::string& key : held.keys)
-      for (const NodeCache& cache : caches) cache.touch(key);
+    for (const NodeCache& cache : caches) {
+      for (const std::string& key : held.keys) cache.touch(key);
+      if (!held.job.empty()) cache.touch_job(held.job);
+    }
     if (ready <= 0) continue;
     if (ends[0].revents != 0) return {};
     char byte = 0;

@@ -68,6 +68,12 @@ class Fetch {
     // Also where nothing is cached: the links of a job lie in the user's folder, whoever may have put another there.
     DL_TRY_ASSIGN(NodeCache cache, NodeCache::open(options_.cache, options_.limits));
     cache_ = std::make_unique<NodeCache>(std::move(cache));
+    held_.job = job_of(options_.cache, options_.dest);
+    if (!held_.job.empty()) {
+      DL_TRY_ASSIGN(Lock lease, cache_->job_lease(held_.job));
+      held_.leases.push_back(std::move(lease));
+    }
+    ignore(cache_->tidy(), "what is left over is in nobody's way");
     if (const uint64_t all = together(wanted); options_.limits.limit > 0 && all > options_.limits.limit)
       return larger_than_limit(all, options_.limits.limit);
     progress_->state(Progress::State::kFetching);

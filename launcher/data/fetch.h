@@ -27,6 +27,7 @@ struct FetchOptions {
 struct Held {
   std::vector<Lock> leases;
   std::vector<std::string> keys;  // of the sets
+  std::string job{};              // of which the links are in the cache, too; empty: of none
 };
 
 // Fetches what is not in the cache, and makes `dest` or folders in it links to the sets. Errors: those of Origin (the

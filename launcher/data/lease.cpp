@@ -52,15 +52,19 @@ Result<std::string> lock_folder(const std::string& cache) {
 }
 
 Result<Lock> Lock::take(const std::string& file, int how) {
-  Lock lock;
-  lock.fd_ = UniqueFd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock.fd_) return local_error("open " + file, errno);
-  int done = 0;
-  do done = ::flock(lock.fd_.get(), how);
-  while (done != 0 && errno == EINTR);
-  if (done == 0) return lock;
-  if (errno == EWOULDBLOCK) return Lock();
-  return local_error("lock " + file, errno);
+  for (;;) {
+    Lock lock;
+    lock.fd_ = UniqueFd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock.fd_) return local_error("open " + file, errno);
+    int done = 0;
+    do done = ::flock(lock.fd_.get(), how);
+    while (done != 0 && errno == EINTR);
+    if (done != 0 && errno == EWOULDBLOCK) return Lock();
+    struct stat status {};
+    if (done != 0 || ::fstat(lock.fd_.get(), &status) != 0) return local_error("lock " + file, errno);
+    // Who held it before may have removed the file, and others have another one by now.
+    if (status.st_nlink > 0) return lock;
+  }
 }
 
 Result<Lock> Lock::wait(const std::string& file, Kind kind) {

@@ -18,7 +18,8 @@ bool is_local(const std::string& path);
 // /tmp. Makes it with mode 0700. kIo: it cannot be made, or is somebody else's.
 Result<std::string> lock_folder(const std::string& cache);
 
-// A held lock. Ends with the object or with the process. Not inherited by other programs.
+// A held lock. Ends with the object or with the process. Not inherited by other programs. Who holds a lock alone may
+// remove its file.
 class Lock {
  public:
   enum class Kind { kShared, kAlone };

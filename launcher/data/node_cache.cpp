@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "common/base/atomic_file.h"
@@ -30,6 +32,8 @@ constexpr int64_t kDayMs = 24 * 3600 * 1000;
 constexpr size_t kKeyLetters = 64;
 const std::string kWorkMark = "work/";  // in front of the folder of a set that is not complete
 constexpr size_t kMostInfo = 1 << 20;
+constexpr const char* kJobLease = ".job";
+constexpr size_t kLongestJob = 200;
 
 bool is_key(const std::string& text) {
   return text.size() == kKeyLetters && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -71,6 +75,13 @@ Status write_info(const std::string& folder, const SetInfo& info) {
 
 }  // namespace
 
+std::string job_of(const std::string& dir, const std::string& dest) {
+  const std::string front = fmt::format("{}/{}/jobs/", dir, ::geteuid());
+  if (dest.compare(0, front.size(), front) != 0) return {};
+  const std::string job = dest.substr(front.size());
+  return job.find('/') != std::string::npos || job.size() > kLongestJob || job.front() == '.' ? std::string() : job;
+}
+
 Result<NodeCache> NodeCache::open(const std::string& dir, const CacheLimits& limits) {
   NodeCache cache;
   cache.limits_ = limits;
@@ -80,7 +91,7 @@ Result<NodeCache> NodeCache::open(const std::string& dir, const CacheLimits& lim
 }
 
 Status NodeCache::prepare() {
-  for (const char* name : {"sets", "work", "trash"}) {
+  for (const char* name : {"sets", "work", "trash", "jobs"}) {
     const std::string path = folder_ + "/" + name;
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return local_error("create " + path, errno);
   }
@@ -101,6 +112,10 @@ Result<Lock> NodeCache::lease(const std::string& key) const {
   return Lock::wait(locks_ + "/" + key + ".lease", Lock::Kind::kShared);
 }
 
+Result<Lock> NodeCache::job_lease(const std::string& job) const {
+  return Lock::wait(locks_ + "/" + job + kJobLease, Lock::Kind::kShared);
+}
+
 Result<Lock> NodeCache::fetch_lock(const std::string& key) const {
   return Lock::wait(locks_ + "/" + key + ".fetch", Lock::Kind::kAlone);
 }
@@ -112,6 +127,10 @@ bool NodeCache::has(const std::string& key) const {
 void NodeCache::touch(const std::string& key) const {
   const UniqueFd fd(::open((set_folder(key) + "/used").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (fd) ::futimens(fd.get(), nullptr);
+}
+
+void NodeCache::touch_job(const std::string& job) const {
+  ::utimensat(AT_FDCWD, (folder_ + "/jobs/" + job).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
 Status NodeCache::commit(const SetInfo& info) const {
@@ -126,12 +145,15 @@ Status NodeCache::commit(const SetInfo& info) const {
 }
 
 Result<std::vector<std::string>> NodeCache::keys_in(const std::string& folder) const {
-  const std::string path = folder_ + "/" + folder;
+  return names_in(folder_ + "/" + folder);
+}
+
+Result<std::vector<std::string>> NodeCache::names_in(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), &::closedir);
   if (dir == nullptr) return local_error("list " + path, errno);
   std::vector<std::string> names;
   while (const dirent* item = ::readdir(dir.get()))
-    if (item->d_name[0] != '.') names.emplace_back(item->d_name);
+    if (std::strcmp(item->d_name, ".") != 0 && std::strcmp(item->d_name, "..") != 0) names.emplace_back(item->d_name);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -252,11 +274,18 @@ Status NodeCache::make_room(const std::string& key, uint64_t whole, uint64_t mor
     room.need = whole;
     room.more = more;
     std::vector<SetUse> uses;
+    std::map<std::string, int64_t> made;
+    for (const SetInfo& set : sets)
+      if (set.complete) made[set.key] = set.created_ms;
     for (const SetInfo& set : sets) {
       if (!set.complete && set.key == key) continue;  // it is part of `need`
       uint64_t own = set.bytes;
-      for (const auto& [other, bytes] : set.shared)
-        if (has(other)) own -= std::min(own, bytes);
+      // Shared files count for the oldest of the sets that have them.
+      for (const auto& [other, bytes] : set.shared) {
+        const auto at = made.find(other);
+        if (at != made.end() && std::tie(at->second, other) < std::tie(set.created_ms, set.key))
+          own -= std::min(own, bytes);
+      }
       if (set.key == key) {
         // What is to be mended of it comes in the place of what is there.
         room.held += own - std::min(own, whole);
@@ -279,6 +308,34 @@ Status NodeCache::make_room(const std::string& key, uint64_t whole, uint64_t mor
   return Error{Errc::kNoSpace, "the node's cache has no room: other jobs took the sets that were to be evicted"};
 }
 
+Status NodeCache::tidy() const {
+  DL_TRY_ASSIGN(const std::vector<std::string> jobs, names_in(folder_ + "/jobs"));
+  for (const std::string& job : jobs) {
+    const std::string place = folder_ + "/jobs/" + job;
+    // Links that a killed fetch was about to rename have a dot in front; leases of other nodes cannot be seen.
+    if ((job.front() == '.' || !local_) && unix_ms() - changed_ms(place) < kDayMs) continue;
+    const std::string lock = locks_ + "/" + job + kJobLease;
+    DL_TRY_ASSIGN(const Lock alone, Lock::attempt(lock, Lock::Kind::kAlone));
+    if (!alone) continue;
+    DL_TRY(remove_tree(place));
+    ::unlink(lock.c_str());
+  }
+  DL_TRY_ASSIGN(const std::vector<std::string> locks, names_in(locks_));
+  for (const std::string& name : locks) {
+    const size_t dot = name.rfind('.');
+    if (dot == std::string::npos) continue;
+    const std::string of = name.substr(0, dot);
+    auto there = [&] {
+      if (name.substr(dot) == kJobLease) return exists(folder_ + "/jobs/" + of);
+      return exists(set_folder(of)) || exists(work_folder(of));
+    };
+    if (there()) continue;
+    DL_TRY_ASSIGN(const Lock alone, Lock::attempt(locks_ + "/" + name, Lock::Kind::kAlone));
+    if (alone && !there()) ::unlink((locks_ + "/" + name).c_str());
+  }
+  return {};
+}
+
 Result<uint64_t> NodeCache::collect(bool all) const {
   DL_TRY_ASSIGN(const Lock one_at_a_time, Lock::wait(locks_ + "/room", Lock::Kind::kAlone));
   DL_TRY(empty_trash());
@@ -293,6 +350,7 @@ Result<uint64_t> NodeCache::collect(bool all) const {
       freed += gone ? set.bytes : 0;
     }
   }
+  DL_TRY(tidy());
   return freed;
 }
 

@@ -6,6 +6,7 @@
 //     sets/KEY/           a complete set: tree/ (the files, read-only), manifest, set.json, used, pinned
 //     work/KEY/           a set that is being fetched (work.h)
 //     trash/              what was evicted, while it is removed
+//     jobs/JOB            what a job finds its data by: a link to a tree, or a folder of links
 //     locks/              lease.h; elsewhere where the cache lies on a file system that several nodes share
 //
 // A set appears by one rename, and leaves by one. Who uses a set holds a lease on it from before he looks for it.
@@ -39,6 +40,10 @@ struct SetInfo {
   std::string work;      // then its folder below work/; its key, on a shared file system with the node's name
 };
 
+// The job of which `dest` is the folder of links in the cache below `dir`, as both are written; empty: of none. Pure
+// but for the user.
+std::string job_of(const std::string& dir, const std::string& dest);
+
 class NodeCache {
  public:
   // Opens, and makes where needed, the cache of this user below the site's folder `dir` (absolute). A symbolic link in
@@ -53,11 +58,15 @@ class NodeCache {
 
   // Keeps a set from being evicted, on this node. Waits while it is being evicted.
   Result<Lock> lease(const std::string& key) const;
+  // Keeps the links of a job from being removed.
+  Result<Lock> job_lease(const std::string& job) const;
   // One fetcher a node for each set: waits for the other one.
   Result<Lock> fetch_lock(const std::string& key) const;
   bool has(const std::string& key) const;
   // Notes that it is used now.
   void touch(const std::string& key) const;
+  // Notes that a job of this name still uses its links.
+  void touch_job(const std::string& job) const;
 
   // Makes a fetched set appear. What another node has put there meanwhile is as good. sums: Work::finish() was called.
   Status commit(const SetInfo& info) const;
@@ -66,8 +75,10 @@ class NodeCache {
   Status make_room(const std::string& key, uint64_t whole, uint64_t more) const;
   // Removes one set; false: it is leased or pinned.
   Result<bool> evict(const std::string& key) const;
-  // Removes what nobody uses: trash, and work folders without a fetcher that are older than a day (all: whatever their
-  // age). Returns the bytes of sets that were removed, all unleased and unpinned ones if `all`.
+  // Removes the links of jobs that hold no lease (any more), and locks of what is not there.
+  Status tidy() const;
+  // Removes what nobody uses: what tidy() does, trash, and work folders without a fetcher that are older than a day
+  // (all: whatever their age). Returns the bytes of sets that were removed, all unleased and unpinned ones if `all`.
   Result<uint64_t> collect(bool all) const;
 
   // All sets, by the time of their use, newest first; also incomplete ones.
@@ -81,6 +92,7 @@ class NodeCache {
   Status prepare();
   Result<SetInfo> info_of(const std::string& key) const;
   Result<std::vector<std::string>> keys_in(const std::string& folder) const;
+  static Result<std::vector<std::string>> names_in(const std::string& path);
   std::string work_name(const std::string& key) const;
   // Whether somebody may be fetching into a folder below work/: of this node his lock tells, of others only the time.
   bool at_work(const SetInfo& set) const;

@@ -250,6 +250,7 @@ Status Work::finish(bool durable) {
   if (::chmod(tree().c_str(), 0555) != 0) return local_error("set the mode of " + tree(), errno);
   if (durable) DL_TRY(sync_file_system(folder_));
   DL_TRY(remove_tree(folder_ + "/parts"));
+  DL_TRY(remove_tree(names()));
   return remove_tree(incoming());
 }
 

@@ -30,6 +30,8 @@ class Work {
   bool has(size_t entry) const { return state_[entry] != 0; }
   std::string tree() const { return folder_ + "/tree"; }
   std::string incoming() const { return folder_ + "/incoming"; }
+  // A file for the names that the helper is told.
+  std::string names() const { return incoming() + ".names"; }
 
   // The bytes for which there is no room yet: of files that are neither there nor begun as a large one.
   uint64_t without_room() const;

@@ -218,6 +218,26 @@ make_tree() {
   [ ! -e data/run ]
 }
 
+@test "the links of a job stay as long as its lease, and go with the next fetch or collection" {
+  make_tree src
+  sources "$PWD/src"
+  jobs=$PWD/cache/$(id -u)/jobs
+  mkfifo in
+  "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$jobs/7" --hold <in >out &
+  exec 7>in
+  wait_grep '"state":"done"' out
+  "$dl_data" gc --cache "$PWD/cache"
+  fetch
+  diff -r src "$jobs/7"
+  exec 7>&-
+  wait $!
+  "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$jobs/8" >out
+  [ "$(ls "$jobs")" = 8 ]
+  "$dl_data" gc --cache "$PWD/cache"
+  [ -z "$(ls "$jobs")" ]
+  diff -r src data
+}
+
 @test "the limit of a cache evicts the oldest set, never one that is pinned, and a larger set is refused" {
   for name in a b c; do mkdir $name && head -c 400000 /dev/urandom >$name/file; done
   get() { sources "$PWD/$1" && "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data-$1" --limit 1M --floor 0; }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <random>
@@ -18,6 +19,7 @@
 
 #include "common/base/atomic_file.h"
 #include "launcher/data/eviction.h"
+#include "launcher/data/fetch.h"
 #include "launcher/data/node_cache.h"
 #include "launcher/data/progress.h"
 #include "launcher/data/work.h"
@@ -61,7 +63,8 @@ class DataCache : public ::testing::Test {
   }
 
   // A set with one file of that size.
-  static void add(const NodeCache& cache, const std::string& key, size_t bytes) {
+  static void add(const NodeCache& cache, const std::string& key, size_t bytes, int64_t created_ms = 0,
+                  const std::map<std::string, uint64_t>& shared = {}) {
     Manifest manifest;
     Entry entry;
     entry.path = "file";
@@ -78,6 +81,8 @@ class DataCache : public ::testing::Test {
     info.source = "/source/" + key;
     info.bytes = bytes;
     info.files = 1;
+    info.created_ms = created_ms;
+    info.shared = shared;
     ASSERT_TRUE(cache.commit(info));
   }
 
@@ -354,6 +359,77 @@ TEST_F(DataCache, two_may_empty_the_trash_at_once) {
     ASSERT_TRUE(one) << one.error().text;
     ASSERT_TRUE(two) << two.error().text;
   }
+}
+
+TEST_F(DataCache, the_links_of_a_job_go_when_its_lease_has) {
+  const NodeCache cache = open();
+  const std::string place = cache.folder() + "/jobs/12";
+  EXPECT_EQ(job_of(folder_ + "/cache", place), "12");
+  EXPECT_EQ(job_of(folder_ + "/cache", folder_ + "/data"), "");
+  EXPECT_EQ(job_of(folder_ + "/cache", place + "/train"), "");
+  add(cache, key_of(1), 10);
+  {
+    const auto lease = cache.job_lease("12");
+    ASSERT_TRUE(lease);
+    ASSERT_TRUE(link_to(place, "train", cache.tree(key_of(1))));
+    ASSERT_TRUE(cache.tidy());
+    EXPECT_EQ(::access((place + "/train/file").c_str(), R_OK), 0);
+  }
+  ASSERT_TRUE(cache.tidy());
+  EXPECT_NE(::access(place.c_str(), F_OK), 0);
+  EXPECT_TRUE(cache.has(key_of(1))) << "a link is removed, not what it leads to";
+}
+
+TEST_F(DataCache, locks_of_nothing_go) {
+  const NodeCache cache = open();
+  const auto locks = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(cache.folder() + "/locks"))
+      names.insert(entry.path().filename().string());
+    return names;
+  };
+  add(cache, key_of(1), 10);
+  ASSERT_TRUE(cache.lease(key_of(1)));
+  ASSERT_TRUE(cache.lease(key_of(2)));
+  ASSERT_TRUE(cache.fetch_lock(key_of(2)));
+  ASSERT_TRUE(cache.job_lease("12"));
+  {
+    const auto held = cache.lease(key_of(3));
+    ASSERT_TRUE(cache.tidy());
+    EXPECT_EQ(locks(), (std::set<std::string>{key_of(1) + ".lease", key_of(3) + ".lease"}));
+  }
+  ASSERT_TRUE(cache.tidy());
+  EXPECT_EQ(locks(), (std::set<std::string>{key_of(1) + ".lease"}));
+}
+
+// Whoever waits for a lock whose file is removed meanwhile has no lock that others see: he takes that of the new file.
+TEST_F(DataCache, a_lock_is_one_also_while_its_file_is_removed) {
+  const NodeCache cache = open();
+  const std::string file = cache.folder() + "/locks/x.lease";
+  auto first = Lock::wait(file, Lock::Kind::kAlone);
+  ASSERT_TRUE(first);
+  std::atomic<bool> holds{false};
+  std::thread waiter([&] {
+    const auto second = Lock::wait(file, Lock::Kind::kAlone);
+    holds = second && *second;
+    const auto third = Lock::attempt(file, Lock::Kind::kAlone);
+    holds = holds && third && !*third;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ::unlink(file.c_str());
+  *first = Lock();
+  waiter.join();
+  EXPECT_TRUE(holds);
+}
+
+// Sets may share files both ways, if one was evicted and fetched again in between. They are on the disk once.
+TEST_F(DataCache, what_two_sets_share_counts_once) {
+  const NodeCache cache = open(1000);
+  add(cache, key_of(1), 400, 7, {{key_of(2), 400}});
+  add(cache, key_of(2), 400, 5, {{key_of(1), 400}});
+  const auto one = cache.lease(key_of(1)), two = cache.lease(key_of(2));
+  EXPECT_TRUE(cache.make_room(key_of(3), 600, 600));
+  EXPECT_FALSE(cache.make_room(key_of(3), 700, 700));
 }
 
 TEST_F(DataCache, the_folder_is_its_users_alone) {

@@ -107,6 +107,15 @@ TEST_F(DataWork, a_file_that_arrives_with_another_size_or_checksum_is_refused) {
   EXPECT_TRUE(work->has(1));
 }
 
+TEST_F(DataWork, nothing_that_a_helper_needs_is_left_in_a_finished_set) {
+  const auto work = open();
+  for (size_t i = 1; i < 4; ++i) ASSERT_TRUE(work->put(i, "0123456789"));
+  ASSERT_TRUE(replace_file(work->incoming() + ".names", "d/f0\n"));
+  ASSERT_TRUE(work->finish(false));
+  for (const char* name : {"incoming", "incoming.names", "parts"})
+    EXPECT_NE(::access((folder_ + "/work/" + name).c_str(), F_OK), 0) << name;
+}
+
 TEST_F(DataWork, damage_to_a_finished_set_is_found) {
   const auto work = open();
   for (size_t i = 1; i < 4; ++i) ASSERT_TRUE(work->put(i, "0123456789"));

@@ -10,9 +10,18 @@ namespace dl::data {
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
-// When it was last changed, in nanoseconds since 1970.
+// Nanoseconds since 1970. Times beyond the years 1678 to 2262, which some file systems and servers tell, become the
+// first or the last that can be said so. nanoseconds: from 0 to kNsPerSecond - 1.
+inline int64_t ns_of(int64_t seconds, int64_t nanoseconds) {
+  constexpr int64_t kMost = INT64_MAX / kNsPerSecond;
+  if (seconds >= kMost) return INT64_MAX;
+  if (seconds <= -kMost) return INT64_MIN;
+  return seconds * kNsPerSecond + nanoseconds;
+}
+
+// When it was last changed.
 inline int64_t mtime_ns_of(const struct stat& status) {
-  return status.st_mtim.tv_sec * kNsPerSecond + status.st_mtim.tv_nsec;
+  return ns_of(status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 }  // namespace dl::data

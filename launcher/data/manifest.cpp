@@ -17,6 +17,7 @@ namespace dl::data {
 namespace {
 
 constexpr size_t kLongestPart = 255;
+constexpr uint64_t kMostBytes = uint64_t{1} << 60;
 constexpr int64_t kFixedMtimeNs = 946'684'800'000'000'000;  // 2000-01-01
 
 Error refused_path(std::string_view path, const char* why) {
@@ -91,7 +92,15 @@ Status check_path(std::string_view path) {
 
 Status settle(Manifest* manifest) {
   std::vector<Entry>& entries = manifest->entries;
-  for (const Entry& entry : entries) DL_TRY(check_path(entry.path));
+  uint64_t bytes = 0;
+  for (const Entry& entry : entries) {
+    DL_TRY(check_path(entry.path));
+    if (entry.size > kMostBytes - bytes)
+      return Error{Errc::kInvalid,
+                   fmt::format("'{}' and what is listed before it are more than {}, which no disk holds",
+                               printable(entry.path), format_bytes(kMostBytes))};
+    bytes += entry.size;
+  }
   std::sort(entries.begin(), entries.end(), by_path);
   for (size_t i = 1; i < entries.size(); ++i) {
     if (entries[i].path != entries[i - 1].path) continue;

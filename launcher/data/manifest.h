@@ -40,7 +40,8 @@ constexpr size_t kLongestPath = 3500;
 Status check_path(std::string_view path);
 
 // Sorts the entries, and adds folders that only the paths of others name. kInvalid: a path is refused (check_path()),
-// or one name is both a file and a folder ("a" and "a/b"), as object stores allow; kConflict: a path is there twice.
+// or one name is both a file and a folder ("a" and "a/b"), as object stores allow, or the files are more than 1 EiB
+// together; kConflict: a path is there twice.
 Status settle(Manifest* manifest);
 
 // Part `node` of `nodes` of the files: each file is in one part, parts differ by less than the largest file, and all

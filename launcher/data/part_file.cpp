@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kMostJournal = 64 << 20;
 constexpr size_t kVerifyBytes = 4 << 20;
 
-std::string journal_head(uint64_t size) {
-  return fmt::format("slurm-dl part 1 {} {}\n", size, boot_mark());
+size_t chunks_of(uint64_t size) {
+  return static_cast<size_t>(size / kChunkBytes + (size % kChunkBytes == 0 ? 0 : 1));
 }
 
 }  // namespace
@@ -33,8 +33,39 @@ std::string boot_mark() {
   return text ? std::string(trim(*text)) : "unknown";
 }
 
+std::string journal_head(uint64_t size, std::string_view boot) {
+  return fmt::format("slurm-dl part 1 {} {}\n", size, boot);
+}
+
+std::string journal_line(size_t chunk, uint64_t hash) {
+  return fmt::format("{} {:x}\n", chunk, hash);
+}
+
+Journal parse_journal(std::string_view text, uint64_t size, std::string_view boot) {
+  Journal journal;
+  const std::string head = journal_head(size, boot);
+  const size_t any_boot = head.size() - boot.size() - 1;
+  const size_t first_line = text.find('\n');
+  if (first_line == std::string_view::npos || text.substr(0, any_boot) != std::string_view(head).substr(0, any_boot))
+    return journal;
+  journal.known = true;
+  journal.same_boot = text.substr(0, head.size()) == head;
+  text.remove_prefix(first_line + 1);
+  for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    size_t chunk = 0;
+    uint64_t hash = 0;
+    const auto first = std::from_chars(line.data(), line.data() + line.size(), chunk);
+    if (first.ec != std::errc() || first.ptr == line.data() + line.size() || chunk >= chunks_of(size)) continue;
+    const auto second = std::from_chars(first.ptr + 1, line.data() + line.size(), hash, 16);
+    if (second.ec == std::errc() && second.ptr == line.data() + line.size()) journal.chunks.emplace_back(chunk, hash);
+  }
+  return journal;
+}
+
 PartFile::PartFile(std::string path, uint64_t size) : path_(std::move(path)), size_(size) {
-  const size_t count = static_cast<size_t>((size + kChunkBytes - 1) / kChunkBytes);
+  const size_t count = chunks_of(size);
   have_.resize(count, false);
   hashes_.resize(count, 0);
 }
@@ -71,35 +102,25 @@ Result<PartFile> PartFile::open(const std::string& path, uint64_t size) {
 
 Status PartFile::new_journal() {
   if (::ftruncate(journal_.get(), 0) != 0) return local_error("write " + path_ + ".journal", errno);
-  return write_all(journal_.get(), journal_head(size_), path_ + ".journal");
+  return write_all(journal_.get(), journal_head(size_, boot_mark()), path_ + ".journal");
 }
 
 Status PartFile::read_journal() {
   auto text = read_small_file(path_ + ".journal", kMostJournal);
   if (!text) return local_error(path_ + ".journal", text.error().sys_errno);
-  const std::string head = journal_head(size_);
-  const std::string any_boot = head.substr(0, head.rfind(' ') + 1);
-  if (text->compare(0, any_boot.size(), any_boot) != 0) return new_journal();
-  const bool same_boot = text->compare(0, head.size(), head) == 0;
+  const std::string boot = boot_mark();
+  const Journal journal = parse_journal(*text, size_, boot);
+  if (!journal.known) return new_journal();
   std::vector<char> buffer;
-  std::string_view rest = std::string_view(*text).substr(std::min(text->find('\n'), text->size() - 1) + 1);
-  for (size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(end + 1);
-    size_t chunk = 0;
-    uint64_t hash = 0;
-    const auto first = std::from_chars(line.data(), line.data() + line.size(), chunk);
-    if (first.ec != std::errc() || first.ptr == line.data() + line.size() || chunk >= have_.size()) continue;
-    const auto second = std::from_chars(first.ptr + 1, line.data() + line.size(), hash, 16);
-    if (second.ec != std::errc() || second.ptr != line.data() + line.size()) continue;
-    if (!same_boot && !verified(chunk, hash, &buffer)) continue;
+  for (const auto& [chunk, hash] : journal.chunks) {
+    if (!journal.same_boot && !verified(chunk, hash, &buffer)) continue;
     have_[chunk] = true;
     hashes_[chunk] = hash;
   }
   // Written anew, with this boot's mark, and without what was not believed or torn.
-  std::string kept = head;
+  std::string kept = journal_head(size_, boot);
   for (size_t chunk = 0; chunk < have_.size(); ++chunk)
-    if (have_[chunk]) kept += fmt::format("{} {:x}\n", chunk, hashes_[chunk]);
+    if (have_[chunk]) kept += journal_line(chunk, hashes_[chunk]);
   if (kept == *text) return {};
   if (auto written = replace_file(path_ + ".journal", kept, 0600); !written)
     return local_error("write " + path_ + ".journal", written.error().sys_errno);
@@ -149,7 +170,7 @@ Status PartFile::finished(size_t chunk, uint64_t hash) {
   const std::lock_guard<std::mutex> lock(mutex_);
   have_[chunk] = true;
   hashes_[chunk] = hash;
-  return write_all(journal_.get(), fmt::format("{} {:x}\n", chunk, hash), path_ + ".journal");
+  return write_all(journal_.get(), journal_line(chunk, hash), path_ + ".journal");
 }
 
 bool PartFile::complete() const {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
@@ -17,6 +18,18 @@ namespace dl::data {
 
 // Text that is another one after each boot of this machine.
 std::string boot_mark();
+
+// What a journal tells. Pure.
+struct Journal {
+  bool known = false;                               // it is one of a file of this size
+  bool same_boot = false;                           // and was begun in this boot
+  std::vector<std::pair<size_t, uint64_t>> chunks;  // with their hashes, in the order in which they came
+};
+// boot: boot_mark(). A line that is cut, or names no chunk of such a file, is passed over.
+Journal parse_journal(std::string_view text, uint64_t size, std::string_view boot);
+// The first line of a journal, and the line of a chunk.
+std::string journal_head(uint64_t size, std::string_view boot);
+std::string journal_line(size_t chunk, uint64_t hash);
 
 class PartFile {
  public:

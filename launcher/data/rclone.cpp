@@ -153,11 +153,14 @@ int64_t parse_time_ns(std::string_view text) {
       fraction += (text[at] - '0') * unit;
   }
   const std::string_view zone = text.substr(at);
-  if (zone.size() == 6 && (zone[0] == '+' || zone[0] == '-'))
+  const bool digits = zone.size() == 6 && std::all_of(zone.begin() + 1, zone.end(), [&](const char& c) {
+                        return &c == &zone[3] || std::isdigit(static_cast<unsigned char>(c)) != 0;
+                      });
+  if (digits && (zone[0] == '+' || zone[0] == '-'))
     seconds -= (zone[0] == '-' ? -1 : 1) * (two_digits(zone, 1) * 3600 + two_digits(zone, 4) * 60);
   else if (zone != "Z")
     return 0;
-  return seconds * kNsPerSecond + fraction;
+  return ns_of(seconds, fraction);
 }
 
 Result<bool> parse_listed(std::string_view line, Entry* entry) {

@@ -90,7 +90,7 @@ WebAnswer parse_answer(std::string_view headers) {
     if (name == "last-modified") {
       std::tm parts{};
       if (::strptime(std::string(value).c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts) != nullptr)
-        answer.mtime_ns = ::timegm(&parts) * kNsPerSecond;
+        answer.mtime_ns = ns_of(::timegm(&parts), 0);
     }
     if (name == "content-range" && lower_case(value.substr(0, 6)) == "bytes ") {
       const std::string_view range = value.substr(6);

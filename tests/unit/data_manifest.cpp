@@ -73,6 +73,14 @@ TEST(DataNames, a_file_that_is_listed_twice_is_refused_and_a_folder_is_not) {
   EXPECT_EQ(settled({folder("a"), folder("a"), file("a/b")}).entries.size(), 2U);
 }
 
+TEST(DataManifest, sizes_that_no_number_holds_together_are_refused) {
+  Manifest manifest;
+  manifest.entries = {file("a", UINT64_MAX - 5), file("b", 10)};
+  const Status good = settle(&manifest);
+  ASSERT_FALSE(good);
+  EXPECT_EQ(good.error().code, Errc::kInvalid);
+}
+
 TEST(DataManifest, folders_that_only_paths_name_are_added) {
   const Manifest manifest = settled({file("a/b/c"), file("a-b"), file("a/d"), file("e/f/g/h")});
   std::vector<std::string> paths;

@@ -47,8 +47,10 @@ TEST(DataRclone, times_are_read_with_their_zones) {
   EXPECT_EQ(parse_time_ns("1970-01-01T00:00:01Z"), 1'000'000'000);
   EXPECT_EQ(parse_time_ns("1970-01-01T01:00:01.000000001+01:00"), 1'000'000'001);
   EXPECT_EQ(parse_time_ns("1969-12-31T19:00:01-05:00"), 1'000'000'000);
-  for (const char* bad :
-       {"", "now", "2024-02-29", "2024-02-29T12:00:00", "2024-02-29T12:00:00X", "2024-02-29 12:00:00Z"})
+  EXPECT_EQ(parse_time_ns("9999-12-31T23:59:59Z"), INT64_MAX);
+  EXPECT_EQ(parse_time_ns("0001-01-01T00:00:00Z"), INT64_MIN);
+  for (const char* bad : {"", "2024-02-29T12:00:00+ab:cd", "now", "2024-02-29", "2024-02-29T12:00:00",
+                          "2024-02-29T12:00:00X", "2024-02-29 12:00:00Z"})
     EXPECT_EQ(parse_time_ns(bad), 0) << bad;
 }
 

@@ -33,6 +33,11 @@ constexpr Target kTargets[] = {{"manifest", dl::ckpt::fuzz::manifest},
                                {"tcp_store", dl::ckpt::fuzz::tcp_store},
                                {"agent_words", dl::ckpt::fuzz::agent_words},
                                {"pmix", dl::ckpt::fuzz::pmix},
+                               {"data_journal", dl::ckpt::fuzz::data_journal},
+                               {"data_manifest", dl::ckpt::fuzz::data_manifest},
+                               {"data_sources", dl::ckpt::fuzz::data_sources},
+                               {"rclone_lines", dl::ckpt::fuzz::rclone_lines},
+                               {"web_headers", dl::ckpt::fuzz::web_headers},
                                {"packed_index", dl::ckpt::fuzz::packed_index}};
 
 std::string content(const std::filesystem::path& path) {

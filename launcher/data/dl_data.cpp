@@ -16,10 +16,10 @@
 #include "common/base/parse.h"
 #include "common/base/standard_files.h"
 #include "common/cli/command_line.h"
+#include "common/remote/scrub.h"
 #include "launcher/data/cache_commands.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/fetch.h"
-#include "launcher/data/scrub.h"
 #include "launcher/data/store.h"
 #include "launcher/record/sources_file.h"
 

@@ -11,6 +11,7 @@
 
 #include "common/base/count.h"
 #include "common/base/parse.h"
+#include "common/base/lower_case.h"
 #include "launcher/data/digest.h"
 
 namespace dl::data {

@@ -3,10 +3,10 @@
 
 #include <unistd.h>
 
+#include "common/remote/rclone.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/home.h"
 #include "launcher/data/path_origin.h"
-#include "launcher/data/rclone.h"
 #include "launcher/data/rclone_origin.h"
 #include "launcher/data/walk.h"
 #include "launcher/data/web_origin.h"

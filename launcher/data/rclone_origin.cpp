@@ -10,9 +10,10 @@
 #include "common/base/atomic_file.h"
 #include "common/base/parse.h"
 #include "common/json/json.h"
+#include "common/remote/rclone.h"
 #include "launcher/data/digest.h"
 #include "launcher/data/fault.h"
-#include "launcher/data/rclone.h"
+#include "launcher/data/listing.h"
 
 namespace dl::data {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
+#include "common/remote/rclone.h"
 #include "launcher/data/fault.h"
-#include "launcher/data/rclone.h"
 #include "launcher/data/store.h"
 #include "launcher/data/write_all.h"
 

@@ -11,10 +11,10 @@
 
 #include "common/base/lower_case.h"
 #include "common/base/parse.h"
+#include "common/remote/scrub.h"
 #include "launcher/data/digest.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/file_time.h"
-#include "launcher/data/scrub.h"
 
 namespace dl::data {
 namespace {

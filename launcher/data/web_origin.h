@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/data/helper.h"
+#include "common/remote/helper.h"
 #include "launcher/data/origin.h"
 
 namespace dl::data {

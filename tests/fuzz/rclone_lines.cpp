@@ -2,10 +2,11 @@
 // Lines that rclone prints: of its list of files, and of its log. The names in them are whatever somebody has called
 // his objects.
 #include "common/base/parse.h"
+#include "common/remote/rclone.h"
+#include "common/remote/scrub.h"
 #include "launcher/data/digest.h"
 #include "launcher/data/fault.h"
-#include "launcher/data/rclone.h"
-#include "launcher/data/scrub.h"
+#include "launcher/data/listing.h"
 #include "tests/fuzz/target.h"
 
 namespace dl::ckpt::fuzz {

@@ -13,6 +13,7 @@ common/process          | common/base
 common/scaling          | common/base common/contract
 common/cli              | common/base
 common/site             | common/base common/contract
+common/remote           | common/base common/contract common/json common/process
 frameworks/.            | common/base common/contract common/site
 checkpoint/include      |
 checkpoint/format       | common/base common/contract common/json checkpoint/include
@@ -34,7 +35,7 @@ launcher/rendezvous     | common/base
 launcher/slurm_cli      | common/base common/process
 launcher/record         | common/base common/contract common/json common/scaling
 launcher/logs           | common/base launcher/record
-launcher/data           | common/base common/cli common/contract common/json common/process launcher/record
+launcher/data           | common/base common/cli common/contract common/json common/process common/remote launcher/record
 launcher/metrics        | common/base common/contract common/json
 launcher/plot           | common/base common/cli
 launcher/report         | common/base common/cli common/json launcher/plot launcher/record

@@ -4,10 +4,11 @@
 
 #include <chrono>
 
+#include "common/remote/helper.h"
+#include "common/remote/rclone.h"
+#include "common/remote/scrub.h"
 #include "launcher/data/fault.h"
-#include "launcher/data/helper.h"
-#include "launcher/data/rclone.h"
-#include "launcher/data/scrub.h"
+#include "launcher/data/listing.h"
 #include "launcher/data/web_origin.h"
 
 namespace dl::data {

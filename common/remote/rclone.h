@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "launcher/data/helper.h"
-#include "launcher/data/manifest.h"
+#include "common/remote/helper.h"
 
 namespace dl::data {
 
@@ -21,12 +20,6 @@ std::vector<std::string> rclone_command(const std::string& subcommand);
 
 // "NAME:PATH" and a path below it as one text.
 std::string below(const std::string& remote, const std::string& path);
-
-// One line of `rclone lsjson`. False: it is a bracket. kBusy: it is no such line (the output was cut); kInvalid: a file
-// has no size, such as a document of an office suite.
-Result<bool> parse_listed(std::string_view line, Entry* entry);
-// "2026-11-29T19:00:00.123456789+01:00" in nanoseconds since 1970; 0 if it is no such time.
-int64_t parse_time_ns(std::string_view text);
 
 // What an unsuccessful end of rclone means: kNotFound, kDenied, kInvalid: the user's; kNoSpace, kIo: this node's disk;
 // kBusy: all else. The text is one sentence without secrets. what: "list NAME:PATH".

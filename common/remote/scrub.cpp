@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/data/scrub.h"
+#include "common/remote/scrub.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/data/helper.h"
+#include "common/remote/helper.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -4,6 +4,9 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
 
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/verify.h"
@@ -17,54 +20,140 @@ std::string key_of(const CheckpointName& name, const std::string& file) {
   return format_checkpoint_name(name) + "/" + file;
 }
 
+bool may_pass(const Error& error) {
+  return error.code == Errc::kBusy || error.code == Errc::kTimeout;
+}
+
+// Calls work() until it succeeds, fails with what will not pass, or was tried often enough. got_on(): whether the last
+// try moved anything; then the tries begin again.
+template <typename Work, typename GotOn>
+auto patiently(const ObjectLevel& level, const Work& work, const GotOn& got_on) -> decltype(work()) {
+  int64_t pause_ms = level.pause_ms;
+  for (int tried = 1;; ++tried) {
+    auto result = work();
+    if (result || !may_pass(result.error())) return result;
+    if (got_on()) tried = 1, pause_ms = level.pause_ms;
+    if (tried >= level.tries) return result;
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+    pause_ms *= 2;
+  }
+}
+template <typename Work>
+auto patiently(const ObjectLevel& level, const Work& work) -> decltype(work()) {
+  return patiently(level, work, [] { return false; });
+}
+
 Status put_text(ObjectLevel& level, const std::string& key, const std::string& text) {
-  bool given = false;
-  return level.put(key, text.size(), [&]() -> Result<std::string_view> {
-    if (given) return std::string_view();
-    given = true;
-    return std::string_view(text);
+  return patiently(level, [&] {
+    bool given = false;
+    return level.put(key, text.size(), [&]() -> Result<std::string_view> {
+      if (given) return std::string_view();
+      given = true;
+      return std::string_view(text);
+    });
   });
 }
 
-Result<std::string> read_text(ObjectLevel& level, const std::string& key, uint64_t most) {
-  DL_TRY_ASSIGN(const uint64_t size, level.size(key));
+// The sizes of the objects of a checkpoint, by key.
+Result<std::map<std::string, uint64_t>> sizes_of(ObjectLevel& level, const CheckpointName& name) {
+  DL_TRY_ASSIGN(const std::vector<ObjectLevel::Object> objects,
+                patiently(level, [&] { return level.list(format_checkpoint_name(name)); }));
+  std::map<std::string, uint64_t> sizes;
+  for (const ObjectLevel::Object& object : objects) sizes[object.key] = object.size;
+  return sizes;
+}
+
+Result<std::string> read_text(ObjectLevel& level, const std::string& key, uint64_t size, uint64_t most) {
   if (size > most) return Error{Errc::kCorrupt, key + ": it is larger than any manifest"};
-  std::string text(size, '\0');
-  DL_TRY(level.read(key, 0, text.size(), text.data()));
+  std::string text;
+  DL_TRY(patiently(level, [&] {
+    text.clear();
+    return level.read(key, 0, size, [&](std::string_view piece) {
+      text += piece;
+      return Status();
+    });
+  }));
   return text;
 }
 
-Status fetch_file(ObjectLevel& level, const CheckpointName& name, const StoredFile& file, Io& io,
-                  const std::string& into) {
+Result<std::string> read_manifest(ObjectLevel& level, const CheckpointName& name,
+                                  const std::map<std::string, uint64_t>& sizes) {
+  const std::string key = key_of(name, kManifestName);
+  const auto size = sizes.find(key);
+  if (size == sizes.end()) return Error{Errc::kNotFound, format_checkpoint_name(name) + " is not in the object store"};
+  return read_text(level, key, size->second, kMaxManifestBytes);
+}
+
+Result<Manifest> parse_own_manifest(const CheckpointName& name, const std::string& text) {
+  const std::string key = key_of(name, kManifestName);
+  auto manifest = parse_manifest(text);
+  if (!manifest) return std::move(manifest).error().with_context(key);
+  if (manifest->name.save_id != name.save_id || manifest->name.step != name.step)
+    return Error{Errc::kCorrupt, key + ": it belongs to another save: " + format_checkpoint_name(manifest->name)};
+  return manifest;
+}
+
+Status fetch_file(ObjectLevel& level, const CheckpointName& name, const StoredFile& file,
+                  const std::map<std::string, uint64_t>& sizes, Io& io, const std::string& into,
+                  const std::function<void(uint64_t)>& arrived) {
   const std::string key = key_of(name, file.name);
-  DL_TRY_ASSIGN(const uint64_t size, level.size(key));
-  if (size != file.size)
+  const auto size = sizes.find(key);
+  if (size == sizes.end()) return Error{Errc::kCorrupt, key + ": it is not there"};
+  if (size->second != file.size)
     return Error{Errc::kCorrupt,
-                 key + ": it has " + std::to_string(size) + " bytes instead of " + std::to_string(file.size)};
+                 key + ": it has " + std::to_string(size->second) + " bytes instead of " + std::to_string(file.size)};
   DL_TRY_ASSIGN(File target, File::open(io, into + "/" + file.name, O_WRONLY | O_CREAT | O_EXCL));
-  DL_TRY(target.reserve(size));
-  std::vector<unsigned char> buffer(std::min<uint64_t>(size, kPieceBytes));
-  for (uint64_t at = 0; at < size; at += buffer.size()) {
-    const auto part = static_cast<size_t>(std::min<uint64_t>(buffer.size(), size - at));
-    DL_TRY(level.read(key, at, part, buffer.data()));
-    DL_TRY(target.write_all(buffer.data(), part, at));
-  }
+  DL_TRY(target.reserve(file.size));
+  uint64_t at = 0, tried_from = 0;
+  const auto take = [&](std::string_view piece) -> Status {
+    if (piece.size() > file.size - at) return Error{Errc::kCorrupt, key + ": it grows while it is read"};
+    DL_TRY(target.write_all(piece.data(), piece.size(), at));
+    at += piece.size();
+    arrived(piece.size());
+    return {};
+  };
+  DL_TRY(patiently(
+      level,
+      [&] {
+        tried_from = at;
+        return at == file.size ? Status() : level.read(key, at, file.size - at, take);
+      },
+      [&] { return at > tried_from; }));
   return target.sync_and_close();
+}
+
+// The checkpoints among these objects, newest first; with `committed` those that have a manifest, else those that have
+// none.
+std::vector<CheckpointName> names_in(const std::vector<ObjectLevel::Object>& objects, bool committed) {
+  std::map<std::string, bool> folders;
+  for (const ObjectLevel::Object& object : objects) {
+    const size_t slash = object.key.find('/');
+    if (slash == std::string::npos) continue;
+    folders[object.key.substr(0, slash)] |= object.key.substr(slash + 1) == kManifestName;
+  }
+  std::vector<CheckpointName> names;
+  for (const auto& [folder, has_manifest] : folders)
+    if (const auto name = parse_checkpoint_name(folder); name && has_manifest == committed) names.push_back(*name);
+  std::sort(names.begin(), names.end(), newer);
+  return names;
 }
 
 }  // namespace
 
+Result<ObjectListing> list_objects(ObjectLevel& level) {
+  DL_TRY_ASSIGN(const std::vector<ObjectLevel::Object> objects, patiently(level, [&] { return level.list(""); }));
+  return ObjectListing{names_in(objects, /*committed=*/true), names_in(objects, /*committed=*/false)};
+}
+
 Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level) {
-  DL_TRY_ASSIGN(const std::vector<std::string> keys, level.keys("step-"));
-  std::vector<CheckpointName> names;
-  for (const std::string& key : keys) {
-    const size_t slash = key.find('/');
-    if (slash == std::string::npos || key.substr(slash + 1) != kManifestName) continue;
-    if (const auto name = parse_checkpoint_name(std::string_view(key).substr(0, slash))) names.push_back(*name);
-  }
-  std::sort(names.begin(), names.end(),
-            [](const CheckpointName& a, const CheckpointName& b) { return a.save_id > b.save_id; });
-  return names;
+  DL_TRY_ASSIGN(ObjectListing listing, list_objects(level));
+  return std::move(listing.committed);
+}
+
+Result<Manifest> load_object_manifest(ObjectLevel& level, const CheckpointName& name) {
+  DL_TRY_ASSIGN(const auto sizes, sizes_of(level, name));
+  DL_TRY_ASSIGN(const std::string text, read_manifest(level, name, sizes));
+  return parse_own_manifest(name, text);
 }
 
 Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level) {
@@ -75,63 +164,86 @@ Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const
   }
   DL_TRY_ASSIGN(File source, File::open(io, path, O_RDONLY));
   std::vector<char> buffer;
-  uint64_t at = 0;
-  size_t block = 0;
   const std::vector<Block>& blocks = *file.blocks;
-  return level.put(key_of(manifest.name, file.name), file.size, [&]() -> Result<std::string_view> {
-    if (at == file.size) return std::string_view();
-    const bool covered = block < blocks.size() && blocks[block].at == at;
-    const uint64_t end = covered ? blocks[block].end() : block < blocks.size() ? blocks[block].at : file.size;
-    const auto size = static_cast<size_t>(covered ? end - at : std::min<uint64_t>(end - at, kPieceBytes));
-    if (buffer.size() < size) buffer.resize(size);
-    DL_TRY(source.read_all(buffer.data(), size, at));
-    if (covered && hash_bytes(buffer.data(), size) != blocks[block++].hash)
-      return Error{Errc::kCorrupt, path + ": the checksum of the block at byte " + std::to_string(at) + " is wrong"};
-    at += size;
-    return std::string_view(buffer.data(), size);
+  return patiently(level, [&] {
+    uint64_t at = 0;
+    size_t block = 0;
+    return level.put(key_of(manifest.name, file.name), file.size, [&]() -> Result<std::string_view> {
+      if (at == file.size) return std::string_view();
+      const bool covered = block < blocks.size() && blocks[block].at == at;
+      const uint64_t end = covered ? blocks[block].end() : block < blocks.size() ? blocks[block].at : file.size;
+      const auto size = static_cast<size_t>(covered ? end - at : std::min<uint64_t>(end - at, kPieceBytes));
+      if (buffer.size() < size) buffer.resize(size);
+      DL_TRY(source.read_all(buffer.data(), size, at));
+      if (covered && hash_bytes(buffer.data(), size) != blocks[block++].hash)
+        return Error{Errc::kCorrupt, path + ": the checksum of the block at byte " + std::to_string(at) + " is wrong"};
+      at += size;
+      return std::string_view(buffer.data(), size);
+    });
   });
 }
 
 Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level) {
+  DL_TRY_ASSIGN(const auto sizes, sizes_of(level, manifest.name));
   for (const StoredFile& file : stored_files(manifest)) {
-    DL_TRY_ASSIGN(const uint64_t size, level.size(key_of(manifest.name, file.name)));
-    if (size != file.size) return Error{Errc::kIo, key_of(manifest.name, file.name) + " did not arrive whole"};
+    const std::string key = key_of(manifest.name, file.name);
+    const auto size = sizes.find(key);
+    if (size == sizes.end() || size->second != file.size) return Error{Errc::kIo, key + " did not arrive whole"};
   }
   return put_text(level, key_of(manifest.name, kManifestName), text);
 }
 
-Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level) {
+Result<bool> send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level,
+                             const Moved& moved) {
   const std::string key = key_of(name, kManifestName);
   DL_TRY_ASSIGN(const Manifest manifest, load_stored_manifest(io, dir, name));
   DL_TRY_ASSIGN(const std::string text,
                 read_small_file(io, checkpoint_path(dir, name) + "/" + kManifestName, kMaxManifestBytes));
-  auto there = read_text(level, key, kMaxManifestBytes);
-  if (there && *there == text) return {};  // it was sent before, and must not be touched
-  if (there) return Error{Errc::kCorrupt, key + ": the store has another manifest of the same save already"};
-  if (there.error().code != Errc::kNotFound) return std::move(there).error();
+  DL_TRY_ASSIGN(const auto sizes, sizes_of(level, name));
+  if (const auto sent = sizes.find(key); sent != sizes.end()) {  // it was sent before, and must not be touched
+    DL_TRY_ASSIGN(const std::string there, read_text(level, key, sent->second, kMaxManifestBytes));
+    if (there == text) return false;
+    return Error{Errc::kCorrupt, key + ": the store has another manifest of the same save already"};
+  }
+  const std::vector<StoredFile> files = stored_files(manifest);
+  uint64_t done = 0, all = 0;
+  for (const StoredFile& file : files) all += file.size;
   Status sent;
-  for (const StoredFile& file : stored_files(manifest))
-    if (sent) sent = send_file(io, dir, manifest, file, level);
+  for (const StoredFile& file : files) {
+    const auto there = sizes.find(key_of(name, file.name));
+    const bool whole = there != sizes.end() && there->second == file.size;
+    if (sent && !whole) sent = send_file(io, dir, manifest, file, level);
+    if (!sent) break;
+    done += file.size;
+    if (moved) moved(done, all);
+  }
   if (sent) sent = commit_checkpoint(manifest, text, level);
-  if (!sent) ignore(remove_checkpoint(level, name), "what is left there does not count without its manifest");
-  return sent;
+  if (sent) return true;
+  // What is left does not count without its manifest. After what may pass, the next try goes on from it.
+  if (!may_pass(sent.error())) ignore(remove_checkpoint(level, name), "retire_objects() removes it");
+  return std::move(sent).error();
 }
 
-Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir) {
-  const std::string key = key_of(name, kManifestName);
-  DL_TRY_ASSIGN(const std::string text, read_text(level, key, kMaxManifestBytes));
-  auto manifest = parse_manifest(text);
-  if (!manifest) return std::move(manifest).error().with_context(key);
-  if (manifest->name.save_id != name.save_id || manifest->name.step != name.step)
-    return Error{Errc::kCorrupt, key + ": it belongs to another save: " + format_checkpoint_name(manifest->name)};
+Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir,
+                        const Moved& moved) {
+  DL_TRY_ASSIGN(const auto sizes, sizes_of(level, name));
+  DL_TRY_ASSIGN(const std::string text, read_manifest(level, name, sizes));
+  DL_TRY_ASSIGN(const Manifest manifest, parse_own_manifest(name, text));
   DL_TRY(discard_attempt(io, dir, name));
   const std::string attempt = attempt_path(dir, name);
   const int rc = io.mkdir(attempt);
   if (rc < 0) return io_error("make", attempt, rc);
+  const std::vector<StoredFile> files = stored_files(manifest);
+  uint64_t done = 0, all = 0;
+  for (const StoredFile& file : files) all += file.size;
+  const auto arrived = [&](uint64_t bytes) {
+    done += bytes;
+    if (moved) moved(done, all);
+  };
   Status fetched;
-  for (const StoredFile& file : stored_files(*manifest)) {
-    if (fetched) fetched = fetch_file(level, name, file, io, attempt);
-    if (fetched) fetched = verify_stored_file(io, attempt, *manifest, file);
+  for (const StoredFile& file : files) {
+    if (fetched) fetched = fetch_file(level, name, file, sizes, io, attempt, arrived);
+    if (fetched) fetched = verify_stored_file(io, attempt, manifest, file);
   }
   if (fetched) fetched = publish(io, dir, name, text);
   if (!fetched) ignore(discard_attempt(io, dir, name), "the next run removes what is left");
@@ -139,10 +251,37 @@ Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, 
 }
 
 Status remove_checkpoint(ObjectLevel& level, const CheckpointName& name) {
-  DL_TRY(level.erase(key_of(name, kManifestName)));
-  DL_TRY_ASSIGN(const std::vector<std::string> keys, level.keys(format_checkpoint_name(name) + "/"));
-  for (const std::string& key : keys) DL_TRY(level.erase(key));
-  return {};
+  DL_TRY(patiently(level, [&] { return level.erase(key_of(name, kManifestName)); }));
+  return patiently(level, [&] { return level.erase_folder(format_checkpoint_name(name)); });
+}
+
+Result<std::vector<CheckpointName>> retire_objects(ObjectLevel& level, const RetentionPolicy& policy,
+                                                   const CheckpointName& newest,
+                                                   const std::function<bool(const CheckpointName&)>& pinned) {
+  DL_TRY_ASSIGN(const std::vector<ObjectLevel::Object> objects, patiently(level, [&] { return level.list(""); }));
+  std::map<std::string, uint64_t> sizes;
+  for (const ObjectLevel::Object& object : objects) sizes[object.key] = object.size;
+  std::vector<CheckpointFacts> facts;
+  for (const CheckpointName& name : names_in(objects, /*committed=*/true)) {
+    CheckpointFacts fact{name, {}, pinned(name), true, 0};
+    if (policy.best) {  // only manifests know metrics
+      const std::string key = key_of(name, kManifestName);
+      DL_TRY_ASSIGN(const std::string text, read_text(level, key, sizes[key], kMaxManifestBytes));
+      auto manifest = parse_manifest(text);
+      fact.intact = manifest.has_value();
+      if (manifest) fact.metrics = manifest->metrics;
+    }
+    facts.push_back(std::move(fact));
+  }
+  std::vector<CheckpointName> removed;
+  for (const RetentionVerdict& verdict : decide_retention(std::move(facts), policy, newest)) {
+    if (!verdict.remove) continue;
+    DL_TRY(remove_checkpoint(level, verdict.name));
+    removed.push_back(verdict.name);
+  }
+  for (const CheckpointName& name : names_in(objects, /*committed=*/false))
+    if (newer(newest, name)) DL_TRY(remove_checkpoint(level, name));
+  return removed;
 }
 
 }  // namespace dl::ckpt

@@ -8,16 +8,11 @@
 //
 // An object store has no rename, so the manifest is the commit: an object appears whole or not at all, and the manifest
 // is put after all others. Objects without a manifest are what an attempt has left; list_checkpoints() does not show
-// them, and remove_checkpoint() takes them away.
+// them, remove_checkpoint() and retire_objects() take them away, and a second try at the same checkpoint goes on from
+// them.
 //
-// No object store is supported yet, and no option leads here: a client of S3, with its credentials, has still to be
-// written. It then needs
-//   - a class for its object store, in a room that may use the client; this room knows bytes and names only
-//   - in client/save_levels.cpp, send_checkpoint() by rank 0 after the checkpoint is published, beside the next
-//     train steps; or send_file() by each rank for its own files, a barrier, and commit_checkpoint() by rank 0
-//   - in client/restore.cpp, fetch_checkpoint() before the restore where the object store has a newer checkpoint than
-//     the directory, as Levels::recover() does for what the nodes have
-//   - in retention, remove_checkpoint() for what is retired
+// checkpoint/objects has the one client there is, which reaches with rclone whatever rclone reaches. This room knows
+// bytes and names only.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +23,14 @@
 
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/levels/verified_copy.h"
+#include "checkpoint/retention/retention.h"
 #include "checkpoint/store/io.h"
 #include "common/base/result.h"
 
 namespace dl::ckpt {
 
-// One object is used by one thread at a time. Errors: kNotFound, kDenied, kNoSpace, kTimeout, kIo (after the client's
-// own retries).
+// One object is used by one thread at a time. Errors: kNotFound, kDenied, kInvalid, kNoSpace, kIo, kUnsupported, and
+// what may pass, after which the functions below try again: kBusy, kTimeout.
 class ObjectLevel {
  public:
   ObjectLevel() = default;
@@ -44,23 +40,44 @@ class ObjectLevel {
 
   // Returns the next piece of an object, "" at its end. After an error the object must not appear.
   using NextPiece = std::function<Result<std::string_view>()>;
+  // Receives bytes in order. An error ends the reading, and is its result.
+  using TakePiece = std::function<Status(std::string_view)>;
+  struct Object {
+    std::string key;
+    uint64_t size = 0;
+  };
 
   // Stores an object of `size` bytes under a key such as "step-…/r00000.h5", and replaces an existing one. On success
   // it is durable, and readers see it whole from then on; after an error the key is as it was, or the object does not
-  // exist.
+  // exist. A client that is killed may leave a part of an object, but never of a manifest.
   virtual Status put(const std::string& key, uint64_t size, const NextPiece& next) = 0;
-  // Reads the bytes [at, at + size) of an object: all of them, or kCorrupt if it ends before.
-  virtual Status read(const std::string& key, uint64_t at, size_t size, void* buffer) = 0;
-  // The size of an object in bytes. kNotFound.
-  virtual Result<uint64_t> size(const std::string& key) = 0;
-  // All keys with this prefix, in any order. No object that was put before the call is missing.
-  virtual Result<std::vector<std::string>> keys(const std::string& prefix) = 0;
+  // Passes on the bytes [at, at + size) of an object: all of them, or kCorrupt if it ends before.
+  virtual Status read(const std::string& key, uint64_t at, uint64_t size, const TakePiece& take) = 0;
+  // All objects of a folder such as "step-…", or with "" those of all folders, in any order; none if there is no such
+  // folder. No object that was put before the call is missing.
+  virtual Result<std::vector<Object>> list(const std::string& folder) = 0;
   // Removes an object; success also if there is none.
   virtual Status erase(const std::string& key) = 0;
+  // Removes all objects of a folder.
+  virtual Status erase_folder(const std::string& folder) = 0;
+
+  // How often, and after which pause, the functions below try what may pass. The pause doubles each time.
+  int tries = 4;
+  int64_t pause_ms = 1000;
 };
 
-// The checkpoints that are committed in the object store, newest first. Their content is not looked at.
+// What is in the object store, each newest first. Its content is not looked at.
+struct ObjectListing {
+  std::vector<CheckpointName> committed, unfinished;
+};
+Result<ObjectListing> list_objects(ObjectLevel& level);
+// The committed ones alone.
 Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level);
+// The manifest of a committed checkpoint. kNotFound, kCorrupt.
+Result<Manifest> load_object_manifest(ObjectLevel& level, const CheckpointName& name);
+
+// Is told how many bytes of all have been moved; may be empty.
+using Moved = std::function<void(uint64_t done, uint64_t all)>;
 
 // Sends one file of a checkpoint that is committed in `dir`; every block is verified on its way. kCorrupt: the file is
 // damaged.
@@ -68,16 +85,25 @@ Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const
 // Commits the checkpoint after all files are there; it checks their sizes first. `text` is that of the manifest in the
 // directory.
 Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level);
-// Sends the whole checkpoint. If it was sent before, it is left as it is. kCorrupt if the object store holds another
-// checkpoint of that name, which is not touched. After another error the checkpoint does not exist there.
-Status send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level);
+// Sends the whole checkpoint. If it was sent before, it is left as it is, and the result is false. What a killed try
+// has left of it is not sent again. kCorrupt if the object store holds another checkpoint of that name, which is not
+// touched. After another error the checkpoint does not exist there, and nothing of it unless the error may pass.
+Result<bool> send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level,
+                             const Moved& moved = {});
 
 // Copies a checkpoint into `dir`, where it is published only after every byte was verified. If a file is damaged in the
 // object store or on its way, the result is kCorrupt, and nothing is published. The caller must hold the lease
 // of `dir`.
-Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir);
+Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir,
+                        const Moved& moved = {});
 
 // Removes the manifest first, so that the checkpoint never exists in part.
 Status remove_checkpoint(ObjectLevel& level, const CheckpointName& name);
+
+// Removes what decide_retention() does not keep, which never is `newest`, and what killed attempts at older checkpoints
+// have left. `pinned` says which ones are pinned. Returns what it removed, newest first.
+Result<std::vector<CheckpointName>> retire_objects(ObjectLevel& level, const RetentionPolicy& policy,
+                                                   const CheckpointName& newest,
+                                                   const std::function<bool(const CheckpointName&)>& pinned);
 
 }  // namespace dl::ckpt

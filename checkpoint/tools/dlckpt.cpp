@@ -22,6 +22,8 @@ int main(int argc, char** argv) {
     line.version("--version", "dlckpt " PACKAGE_VERSION);
     line.require_subcommand();
     line.instead_of({"list", "status"}, "dlckpt ls DIR lists checkpoints");
+    line.instead_of({"upload", "push", "put"}, "dlckpt send DIR NAME:PATH copies a checkpoint into an object store");
+    line.instead_of({"download", "pull", "get"}, "dlckpt fetch NAME:PATH DIR copies one from an object store");
     line.instead_of({"rm", "delete", "clean"}, "dlckpt gc DIR removes checkpoints that are not kept");
     // One row for each subcommand.
     add_ls(&line, &exit_code);
@@ -31,6 +33,8 @@ int main(int argc, char** argv) {
     add_export(&line, &exit_code);
     add_import(&line, &exit_code);
     add_fork(&line, &exit_code);
+    add_send(&line, &exit_code);
+    add_fetch(&line, &exit_code);
     add_gc(&line, &exit_code);
     add_pin(&line, &exit_code);
     add_unpin(&line, &exit_code);

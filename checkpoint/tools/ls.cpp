@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlckpt ls: lists the checkpoints of a directory, newest first, and attempts that were not finished.
+// dlckpt ls: lists the checkpoints of a directory or an object store, newest first, and attempts that were not
+// finished.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "checkpoint/store/lease.h"
 #include "checkpoint/store/retire.h"
 #include "checkpoint/tools/command.h"
+#include "checkpoint/tools/objects.h"
 #include "common/base/parse.h"
 
 namespace dl::ckpt::tool {
@@ -88,7 +90,52 @@ Result<std::vector<Row>> committed(const Target& target) {
   }
 }
 
+// The rows of what an object store has. One that is removed meanwhile has none.
+Result<std::vector<Row>> stored(const std::string& place) {
+  DL_TRY_ASSIGN(const auto level, open_objects(place));
+  DL_TRY_ASSIGN(const ObjectListing listing, list_objects(*level));
+  std::vector<Row> rows;
+  for (const CheckpointName& name : listing.committed) {
+    Row row{format_checkpoint_name(name), "committed", "", name.step, std::nullopt, false};
+    auto manifest = load_object_manifest(*level, name);
+    if (manifest) {
+      row.manifest = *std::move(manifest);
+    } else if (manifest.error().code == Errc::kNotFound) {
+      continue;
+    } else if (manifest.error().code == Errc::kCorrupt) {
+      row.state = "damaged";
+      row.reason = manifest.error().text;
+    } else {
+      return std::move(manifest).error();
+    }
+    rows.push_back(std::move(row));
+  }
+  for (const CheckpointName& name : listing.unfinished)
+    rows.push_back(Row{format_checkpoint_name(name), "unfinished", "", name.step, std::nullopt, false});
+  return rows;
+}
+
+int show(const std::vector<Row>& rows, const std::string& path, bool json) {
+  if (json) {
+    Json list = Json::array();
+    for (const Row& row : rows) list.push_back(to_json(row));
+    print_json(list);
+  } else if (rows.empty()) {
+    complain("no checkpoint in " + path);
+  } else {
+    print_table(rows);
+  }
+  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.reason.empty(); })) return kDamaged;
+  return rows.empty() && !json ? kNothing : kOk;
+}
+
 int run(const std::string& path, bool json) {
+  if (is_object_place(path)) {
+    const auto rows = stored(path);
+    if (rows) return show(*rows, path, json);
+    complain(rows.error().text);
+    return exit_code_of(rows.error());
+  }
   const Target target = resolve_target(path);
   if (auto there = check_directory(target.dir); !there) {
     complain(there.error().text);
@@ -100,33 +147,22 @@ int run(const std::string& path, bool json) {
     complain(!rows ? rows.error().text : attempts.error().text);
     return kNothing;
   }
-  const bool damaged = std::any_of(rows->begin(), rows->end(), [](const Row& row) { return !row.reason.empty(); });
   if (!target.only) {
     for (const std::string& attempt : *attempts) {
       const auto name = parse_checkpoint_name(attempt.substr(std::string(kTemporaryPrefix).size()));
       rows->push_back(Row{attempt, "unfinished", "", name->step, std::nullopt, false});
     }
   }
-  if (json) {
-    Json list = Json::array();
-    for (const Row& row : *rows) list.push_back(to_json(row));
-    print_json(list);
-  } else if (rows->empty()) {
-    complain("no checkpoint in " + target.dir);
-  } else {
-    print_table(*rows);
-  }
-  if (damaged) return kDamaged;
-  return rows->empty() && !json ? kNothing : kOk;
+  return show(*rows, target.dir, json);
 }
 
 }  // namespace
 
 void add_ls(CommandLine* line, int* exit_code) {
-  auto* command = line->subcommand("ls", "List the checkpoints of a directory, newest first");
+  auto* command = line->subcommand("ls", "List the checkpoints of a directory or an object store, newest first");
   auto path = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->argument("DIR", path.get(), "Checkpoint directory").required();
+  command->argument("DIR", path.get(), "Checkpoint directory, or NAME:PATH in an object store").required();
   command->flag("--json", json.get(), "Print an array of objects");
   command->action([=] { *exit_code = run(*path, *json); });
 }

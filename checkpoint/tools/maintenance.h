@@ -7,6 +7,8 @@
 
 namespace dl::ckpt::tool {
 
+void add_send(CommandLine* line, int* exit_code);
+void add_fetch(CommandLine* line, int* exit_code);
 void add_fork(CommandLine* line, int* exit_code);
 void add_gc(CommandLine* line, int* exit_code);
 void add_pin(CommandLine* line, int* exit_code);

@@ -64,15 +64,40 @@ class Helper {
     ::fcntl(out.first.get(), F_SETPIPE_SZ, kPipeBytes);  // fewer switches between the two; the kernel may refuse
     SpawnOptions spawn;
     spawn.argv = run_.argv;
-    spawn.stdin_fd = run_.input.empty() ? -1 : in.first.get();
+    spawn.stdin_fd = run_.input.empty() && !run_.next ? -1 : in.first.get();
     spawn.stdout_fd = out.second.get();
     spawn.stderr_fd = err.second.get();
     spawn.parent_death_signal = SIGKILL;
     DL_TRY_ASSIGN(pid_, spawn_process(spawn));
     out_ = std::move(out.first);
     err_ = std::move(err.first);
+    if (run_.next) {
+      // Read and written in turn, so neither end may wait for the other.
+      if (::fcntl(in.second.get(), F_SETFL, O_NONBLOCK) != 0) return errno_error("prepare a pipe", errno);
+      ::fcntl(in.second.get(), F_SETPIPE_SZ, kPipeBytes);
+      in_ = std::move(in.second);
+    }
     // It fits into the pipe, so that this does not block; SIGPIPE is ignored by dl-data.
     if (!run_.input.empty() && ::write(in.second.get(), run_.input.data(), run_.input.size()) < 0 && errno != EPIPE)
+      return errno_error("write to " + run_.argv[0], errno);
+    return {};
+  }
+
+  // Writes what its standard input takes now.
+  Status feed() {
+    if (piece_.empty()) {
+      DL_TRY_ASSIGN(piece_, run_.next());
+      if (piece_.empty()) {
+        in_.reset();
+        return {};
+      }
+    }
+    const ssize_t n = ::write(in_.get(), piece_.data(), piece_.size());
+    if (n >= 0)
+      piece_.remove_prefix(static_cast<size_t>(n));
+    else if (errno == EPIPE)
+      in_.reset();  // it has ended, or needs no more: its exit status tells
+    else if (errno != EAGAIN && errno != EINTR)
       return errno_error("write to " + run_.argv[0], errno);
     return {};
   }
@@ -81,9 +106,16 @@ class Helper {
     int64_t last_ms = monotonic_ms();
     while (out_ || err_) {
       if (run_.stop != nullptr && *run_.stop) return Error{Errc::kBusy, "stopped"};
-      pollfd fds[2] = {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}};
-      if (::poll(fds, 2, kPollMs) < 0 && errno != EINTR) return errno_error("wait for " + run_.argv[0], errno);
+      pollfd fds[3] = {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}, {in_.get(), POLLOUT, 0}};
+      if (::poll(fds, 3, kPollMs) < 0) {
+        if (errno != EINTR) return errno_error("wait for " + run_.argv[0], errno);
+        continue;
+      }
       bool moved = false;
+      if (fds[2].fd >= 0 && fds[2].revents != 0) {
+        DL_TRY(feed());
+        moved = true;
+      }
       for (int i = 0; i < 2; ++i) {
         if (fds[i].fd < 0 || (fds[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
         const ssize_t n = ::read(fds[i].fd, buffer_.data(), buffer_.size());
@@ -101,7 +133,7 @@ class Helper {
       }
       if (moved) last_ms = monotonic_ms();
       if (monotonic_ms() - last_ms > run_.stall_ms)
-        return Error{Errc::kTimeout, fmt::format("{}: nothing came for {} s", run_.argv[0], run_.stall_ms / 1000)};
+        return Error{Errc::kTimeout, fmt::format("{}: nothing moved for {} s", run_.argv[0], run_.stall_ms / 1000)};
     }
     if (!line_.empty() && run_.line) run_.line(line_);
     return {};
@@ -125,7 +157,8 @@ class Helper {
   std::vector<char> buffer_;
   std::string line_;
   pid_t pid_ = -1;
-  UniqueFd out_, err_;
+  UniqueFd in_, out_, err_;
+  std::string_view piece_;  // of what is written, the part that is left
   HelperEnd end_;
 };
 

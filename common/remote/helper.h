@@ -16,11 +16,15 @@ namespace dl::data {
 struct HelperRun {
   std::vector<std::string> argv;
   std::string input{};  // written to its standard input, which is then closed; at most 64 KiB
+  // In place of `input`: the next piece for its standard input, "" at the end. An error ends the program *before* its
+  // standard input is closed, so that it never takes a part for the whole, and is the result of run_helper(). If the
+  // program closes its standard input, no more is asked for. Needs SIGPIPE to be ignored. May be empty.
+  std::function<Result<std::string_view>()> next{};
   // Receives its output in order; an error ends the program, and is the result of run_helper(). May be empty.
   std::function<Status(std::string_view)> out{};
   // Receives each line of its complaints. May be empty.
   std::function<void(std::string_view)> line{};
-  int64_t stall_ms = 120'000;  // without output and complaints for so long it is ended: kTimeout
+  int64_t stall_ms = 120'000;  // if nothing moves for so long it is ended: kTimeout
   const std::atomic<bool>* stop = nullptr;
 };
 

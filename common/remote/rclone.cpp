@@ -157,7 +157,7 @@ Error rclone_error(const std::string& what, const HelperEnd& end) {
 Error no_rclone(Error error) {
   if (error.code == Errc::kNotFound)
     return Error{Errc::kUnsupported,
-                 "rclone is not installed on this node, and NAME:PATH is fetched with it; install "
+                 "rclone is not installed on this node, and NAME:PATH is reached with it; install "
                  "rclone 1.60 or later"};
   return error;
 }

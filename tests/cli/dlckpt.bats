@@ -16,7 +16,7 @@ setup() {
   [[ $output == *verify* ]]
   run "$dlckpt" --version
   [ "$status" -eq 0 ]
-  for command in ls show verify diff export import fork gc pin unpin bench; do
+  for command in ls show verify diff export import fork send fetch gc pin unpin bench; do
     run "$dlckpt" "$command" --help
     [ "$status" -eq 0 ]
   done

@@ -26,8 +26,9 @@ checkpoint/levels       | common/base checkpoint/format checkpoint/retention che
 checkpoint/engine       | common/base checkpoint/format checkpoint/store checkpoint/device checkpoint/levels
 checkpoint/read         | common/base checkpoint/format checkpoint/store
 checkpoint/client       | common/base common/contract checkpoint/include checkpoint/format checkpoint/retention checkpoint/store checkpoint/read checkpoint/group checkpoint/device checkpoint/transport checkpoint/levels checkpoint/engine
+checkpoint/objects      | common/base common/contract common/remote checkpoint/levels
 checkpoint/convert      | common/base common/json checkpoint/format checkpoint/store checkpoint/read
-checkpoint/tools        | common/base common/cli common/json common/process checkpoint/include checkpoint/format checkpoint/store checkpoint/levels checkpoint/read checkpoint/convert
+checkpoint/tools        | common/base common/cli common/contract common/json common/process checkpoint/include checkpoint/format checkpoint/store checkpoint/levels checkpoint/read checkpoint/convert checkpoint/objects
 launcher/gpu            | common/json
 launcher/bind           | common/base common/process
 launcher/collectives    | common/base common/contract common/json

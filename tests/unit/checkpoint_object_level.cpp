@@ -14,6 +14,7 @@ namespace {
 
 class MemoryStore : public ObjectLevel {
  public:
+  MemoryStore() { pause_ms = 1; }
   Status put(const std::string& key, uint64_t size, const NextPiece& next) override {
     std::string object;
     for (;;) {
@@ -23,36 +24,44 @@ class MemoryStore : public ObjectLevel {
     }
     EXPECT_EQ(object.size(), size) << key;
     if (puts_left-- == 0) return Error{Errc::kIo, "the store is gone"};
+    if (busy_puts > 0) return --busy_puts, Error{Errc::kBusy, "503"};
     order.push_back(key);
     objects[key] = std::move(object);
     return {};
   }
-  Status read(const std::string& key, uint64_t at, size_t size, void* buffer) override {
+  Status read(const std::string& key, uint64_t at, uint64_t size, const TakePiece& take) override {
     const auto found = objects.find(key);
     if (found == objects.end()) return Error{Errc::kNotFound, key};
     if (at + size > found->second.size()) return Error{Errc::kCorrupt, key + " ends before"};
-    std::memcpy(buffer, found->second.data() + at, size);
-    return {};
+    const std::string_view wanted = std::string_view(found->second).substr(at, size);
+    if (cuts > 0 && key.find(kManifestName) == std::string::npos) {
+      --cuts;
+      DL_TRY(take(wanted.substr(0, size / 2)));
+      return Error{Errc::kBusy, "the connection was cut"};
+    }
+    return take(wanted);
   }
-  Result<uint64_t> size(const std::string& key) override {
-    const auto found = objects.find(key);
-    if (found == objects.end()) return Error{Errc::kNotFound, key + " is not there"};
-    return uint64_t{found->second.size()};
-  }
-  Result<std::vector<std::string>> keys(const std::string& prefix) override {
-    std::vector<std::string> found;
+  Result<std::vector<Object>> list(const std::string& folder) override {
+    std::vector<Object> found;
     for (const auto& [key, object] : objects)
-      if (key.compare(0, prefix.size(), prefix) == 0) found.push_back(key);
+      if (folder.empty() || key.compare(0, folder.size() + 1, folder + "/") == 0) found.push_back({key, object.size()});
     return found;
   }
   Status erase(const std::string& key) override {
     objects.erase(key);
     return {};
   }
+  Status erase_folder(const std::string& folder) override {
+    for (auto it = objects.begin(); it != objects.end();)
+      it = it->first.compare(0, folder.size() + 1, folder + "/") == 0 ? objects.erase(it) : std::next(it);
+    return {};
+  }
 
   std::map<std::string, std::string> objects;
   std::vector<std::string> order;
   int puts_left = -1;  // before it fails; negative: never
+  int busy_puts = 0;   // that fail first, with what may pass
+  int cuts = 0;        // readings that end in the middle first
 };
 
 // Two ranks, with a file of the program's own.
@@ -83,7 +92,7 @@ TEST(CheckpointObjectLevel, ACheckpointComesBackAsItWas) {
   save(from.path(), 5);
   MemoryStore store;
   const CheckpointName name = newest(from.path());
-  const Status sent = send_checkpoint(posix_io(), from.path(), name, store);
+  const auto sent = send_checkpoint(posix_io(), from.path(), name, store);
   ASSERT_TRUE(sent) << sent.error().text;
   EXPECT_EQ(store.order.back(), format_checkpoint_name(name) + "/" + kManifestName) << "the commit comes last";
   const auto listed = list_checkpoints(store);
@@ -184,7 +193,71 @@ TEST(CheckpointObjectLevel, TheNewestIsListedFirstAndARemovedOneIsGone) {
   EXPECT_EQ((*listed)[2].step, 3);
   ASSERT_TRUE(remove_checkpoint(store, (*listed)[0]));
   EXPECT_EQ(list_checkpoints(store)->front().step, 9);
-  EXPECT_TRUE(store.keys(format_checkpoint_name((*listed)[0]))->empty());
+  EXPECT_TRUE(store.list(format_checkpoint_name((*listed)[0]))->empty());
+}
+
+TEST(CheckpointObjectLevel, WhatMayPassIsTriedAgainAndReadingGoesOnWhereItWasCut) {
+  const TempDir from, to;
+  save(from.path(), 5);
+  const CheckpointName name = newest(from.path());
+  MemoryStore store;
+  store.busy_puts = 3;
+  const auto sent = send_checkpoint(posix_io(), from.path(), name, store);
+  ASSERT_TRUE(sent) << sent.error().text;
+  EXPECT_TRUE(*sent);
+  store.cuts = 7;
+  const Status fetched = fetch_checkpoint(store, name, posix_io(), to.path());
+  ASSERT_TRUE(fetched) << fetched.error().text;
+  EXPECT_EQ(store.cuts, 0);
+  EXPECT_TRUE(verify_checkpoint(posix_io(), to.path(), name));
+}
+
+TEST(CheckpointObjectLevel, AStoreThatStaysAwayLeavesWhatTheNextTryGoesOnFrom) {
+  const TempDir from;
+  save(from.path(), 5);
+  const CheckpointName name = newest(from.path());
+  MemoryStore whole;
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), name, whole));
+  MemoryStore store;
+  store.objects = whole.objects;
+  store.objects.erase(format_checkpoint_name(name) + "/" + kManifestName);
+  store.objects.begin()->second.pop_back();  // cut by a kill
+  store.busy_puts = store.tries;
+  EXPECT_EQ(send_checkpoint(posix_io(), from.path(), name, store).error().code, Errc::kBusy);
+  EXPECT_EQ(store.objects.size(), whole.objects.size() - 1);
+  EXPECT_TRUE(list_checkpoints(store)->empty());
+  const auto sent = send_checkpoint(posix_io(), from.path(), name, store);
+  ASSERT_TRUE(sent) << sent.error().text;
+  EXPECT_EQ(store.order.size(), 2U) << "the one that was cut, and the manifest";
+  EXPECT_EQ(store.objects, whole.objects);
+}
+
+TEST(CheckpointObjectLevel, RetentionKeepsWhatItKeepsInADirectory) {
+  const TempDir from;
+  MemoryStore store;
+  std::vector<CheckpointName> names;
+  for (int64_t step = 1; step <= 5; ++step) {
+    save(from.path(), step);
+    names.push_back(newest(from.path()));
+    ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), names.back(), store));
+  }
+  const auto steps = [&] {
+    std::vector<int64_t> found;
+    const auto listed = list_checkpoints(store);
+    for (const CheckpointName& name : *listed) found.push_back(name.step);
+    return found;
+  };
+  const auto manifest_of = [](const CheckpointName& name) {
+    return format_checkpoint_name(name) + "/" + kManifestName;
+  };
+  store.objects.erase(manifest_of(names[3]));  // an attempt that was killed
+  const auto pinned = [](const CheckpointName& name) { return name.step == 1; };
+  const auto removed = retire_objects(store, RetentionPolicy{2, 0, {}}, names[4], pinned);
+  ASSERT_TRUE(removed) << removed.error().text;
+  ASSERT_EQ(removed->size(), 1U);
+  EXPECT_EQ(removed->front().step, 2);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{5, 3, 1}));
+  EXPECT_TRUE(store.list(format_checkpoint_name(names[3]))->empty());
 }
 
 }  // namespace

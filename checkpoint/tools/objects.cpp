@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/tools/objects.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "common/contract/data_request.h"
+
+namespace dl::ckpt::tool {
+namespace {
+
+constexpr int kLowerPriority = 10;
+constexpr std::chrono::milliseconds kLookEvery{200};
+
+std::atomic<bool>& parent_is_gone() {
+  static std::atomic<bool> gone{false};
+  return gone;
+}
+
+}  // namespace
+
+bool is_object_place(const std::string& path) {
+  return data::place_of(path) == data::Place::kRemote;
+}
+
+Result<std::unique_ptr<RcloneObjects>> open_objects(const std::string& place) {
+  std::signal(SIGPIPE, SIG_IGN);  // a rclone that ends early is an error of one call
+  return RcloneObjects::open(place, &parent_is_gone());
+}
+
+void add_beside(CommandLine* command, int64_t* pid) {
+  command->option("--beside", pid, "Process for which libdlckpt has started this").hidden();
+}
+
+void work_beside(int64_t pid) {
+  if (pid <= 0) return;
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(number, SIG_IGN);
+#ifdef SYS_close_range
+  ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);
+#endif
+  ::setpriority(PRIO_PROCESS, 0, kLowerPriority);
+  // PR_SET_PDEATHSIG would tell of the end of the thread that has started us.
+  std::thread([pid] {
+    while (::getppid() == pid) std::this_thread::sleep_for(kLookEvery);
+    parent_is_gone() = true;
+  }).detach();
+}
+
+int answer(const std::vector<std::string>& words) {
+  std::string line = "ok";
+  for (const std::string& word : words) line += " " + word;
+  print_line(line);
+  return kOk;
+}
+
+int exit_code_of(const Error& error) {
+  if (error.code == Errc::kInvalid || error.code == Errc::kExists) return kUsage;
+  return error.code == Errc::kCorrupt ? kDamaged : kNothing;
+}
+
+}  // namespace dl::ckpt::tool

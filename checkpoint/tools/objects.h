@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The object stores of the command line, and what the library asks of a dlckpt that it has started (--beside).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/objects/rclone_objects.h"
+#include "checkpoint/tools/command.h"
+
+namespace dl::ckpt::tool {
+
+// Whether a PATH means a place in an object store, NAME:PATH. A directory of such a name is written ./NAME:PATH.
+bool is_object_place(const std::string& path);
+
+// Opens it, after all that RcloneObjects needs of a process.
+Result<std::unique_ptr<RcloneObjects>> open_objects(const std::string& place);
+
+// Adds the option --beside PID, which libdlckpt gives, and which is no business of users.
+void add_beside(CommandLine* command, int64_t* pid);
+// With a pid: lets go of what the process that trains has open, works at a lower priority, ignores the signals by which
+// Slurm asks a job to stop (it is the process that trains which decides what to do then), and ends soon after that
+// process has ended. Without: nothing.
+void work_beside(int64_t pid);
+// Prints the answer that libdlckpt reads, "ok" and these words. Returns kOk.
+int answer(const std::vector<std::string>& words);
+
+int exit_code_of(const Error& error);
+
+}  // namespace dl::ckpt::tool

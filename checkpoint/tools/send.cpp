@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// dlckpt send: copies a checkpoint of a directory into an object store, where it exists once its manifest is there.
+#include <fmt/core.h>
+
+#include "checkpoint/store/directory.h"
+#include "checkpoint/store/retire.h"
+#include "checkpoint/tools/maintenance.h"
+#include "checkpoint/tools/objects.h"
+#include "common/base/parse.h"
+
+namespace dl::ckpt::tool {
+namespace {
+
+struct Options {
+  std::string source, place, best;
+  std::optional<int64_t> step;
+  int keep = 0;  // 0: nothing is removed
+  int64_t keep_every = 0, beside = 0;
+  bool check = false, json = false;
+};
+
+Result<RetentionPolicy> policy_of(const Options& options) {
+  RetentionPolicy policy{options.keep, options.keep_every, {}};
+  if (options.best.empty()) return policy;
+  auto best = parse_best(options.best);
+  if (!best) return Error{Errc::kInvalid, "--best: " + best.error().text};
+  policy.best = *best;
+  return policy;
+}
+
+// With --keep a place is one directory's alone: what another run has put there would push out this one's checkpoints,
+// or be restored in place of them.
+Status check_place_is_ours(ObjectLevel& level, const std::string& place, const std::string& dir,
+                           const CheckpointName& name) {
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> there, list_checkpoints(level));
+  if (there.empty() || !newer(there.front(), name)) return {};
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> here, scan_checkpoints(posix_io(), dir));
+  for (const CheckpointName& ours : here)
+    if (ours.save_id == there.front().save_id) return {};
+  return Error{Errc::kExists,
+               fmt::format("{} holds {}, which is newer than {} and not in {}: another run's, or the directory was "
+                           "lost; fetch it first (dlckpt fetch {} DIR), or give each run a place of its own",
+                           place, format_checkpoint_name(there.front()), format_checkpoint_name(name), dir, place)};
+}
+
+struct Sent {
+  CheckpointName name;
+  uint64_t bytes = 0;
+  bool now = false;  // it was not there before
+  std::vector<std::string> removed;
+};
+
+Result<Sent> send(const Options& options) {
+  DL_TRY_ASSIGN(const RetentionPolicy policy, policy_of(options));
+  const Target source = resolve_target(options.source);
+  DL_TRY_ASSIGN(const Newest newest, select_newest(source, options.step));
+  if (!newest.manifest) return newest.manifest.error();
+  Sent sent{newest.name, newest.manifest->total_bytes(), false, {}};
+  DL_TRY_ASSIGN(const auto level, open_objects(options.place));
+  if (options.keep > 0) DL_TRY(check_place_is_ours(*level, options.place, source.dir, sent.name));
+  {
+    ProgressBar bar(format_checkpoint_name(sent.name));
+    auto done = send_checkpoint(posix_io(), source.dir, sent.name, *level,
+                                [&](uint64_t moved, uint64_t all) { bar.update(moved, all); });
+    if (!done) return error_or_gone(posix_io(), source.dir, sent.name, std::move(done).error());
+    sent.now = *done;
+  }
+  if (options.keep == 0) return sent;
+  const auto pinned = [&](const CheckpointName& name) { return is_pinned(posix_io(), source.dir, name); };
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> removed, retire_objects(*level, policy, sent.name, pinned));
+  for (const CheckpointName& name : removed) sent.removed.push_back(format_checkpoint_name(name));
+  return sent;
+}
+
+// Whether objects= can be opened: asks no server.
+int check(const Options& options) {
+  const auto level = open_objects(options.place);
+  if (level) return answer({});
+  complain(level.error().text);
+  return exit_code_of(level.error());
+}
+
+int run(const Options& options) {
+  work_beside(options.beside);
+  if (options.check) return check(options);
+  const auto sent = send(options);
+  if (!sent) {
+    complain(sent.error().text);
+    return exit_code_of(sent.error());
+  }
+  if (options.beside > 0) return answer({});
+  const std::string name = format_checkpoint_name(sent->name);
+  if (options.json) {
+    print_json(Json{{"place", options.place},
+                    {"name", name},
+                    {"step", sent->name.step},
+                    {"bytes", sent->bytes},
+                    {"sent", sent->now},
+                    {"removed", sent->removed}});
+    return kOk;
+  }
+  print_line(fmt::format("{}: train step {}, {}, {}", name, sent->name.step, format_bytes(sent->bytes),
+                         sent->now ? "sent to " + options.place : "in " + options.place + " already"));
+  for (const std::string& removed : sent->removed) print_line("removed from " + options.place + ": " + removed);
+  return kOk;
+}
+
+}  // namespace
+
+void add_send(CommandLine* line, int* exit_code) {
+  auto* command = line->subcommand("send", "Copy a checkpoint into an object store");
+  auto options = std::make_shared<Options>();
+  command->argument("PATH", &options->source, "One checkpoint, or a checkpoint directory (its newest)").required();
+  command
+      ->argument("NAME:PATH", &options->place,
+                 "Folder of a remote of your rclone configuration, for the checkpoints of one run")
+      .required();
+  command->option("--step", &options->step, "The checkpoint of this train step").between(0, 9e18L);
+  command->option("--keep", &options->keep, "Then keep only the newest so many there; without it all stay")
+      .between(1, 1000000);
+  command->option("--keep-every", &options->keep_every, "Also keep train steps divisible by this")
+      .between(1, kMaxStep)
+      .needs("--keep");
+  command->option("--best", &options->best, "Also keep the best by a metric: NAME:min[:N] or NAME:max[:N]")
+      .needs("--keep");
+  command->flag("--json", &options->json, "Print one object");
+  add_beside(command, &options->beside);
+  command->flag("--check", &options->check, "Only look whether the place can be used").hidden();
+  command->action([=] { *exit_code = run(*options); });
+}
+
+}  // namespace dl::ckpt::tool

@@ -1,0 +1,160 @@
+#!/usr/bin/env bats
+# dlckpt with an object store: a real S3 server, with and without faults, and a folder that is one.
+# shellcheck source=tests/cli/objects_lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/objects_lib.bash"
+
+setup() { objects_setup; }
+
+# checkpoints DIR STEP...: a directory with these, each with other values.
+checkpoints() {
+  local dir=$1 step
+  shift
+  for step in "$@"; do
+    "$(a_python)" - "$step" <<'END'
+import json, struct, sys
+values = struct.pack("<20000f", *(float(sys.argv[1]) + i for i in range(20000)))
+head = json.dumps({"w": {"dtype": "F32", "shape": [20000], "data_offsets": [0, len(values)]}}).encode()
+open("w.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + values)
+END
+    "$dlckpt" import --safetensors w.safetensors "$dir" --step "$step" >/dev/null
+  done
+}
+# folder_remote: the remote box: is ./box, which needs no server.
+folder_remote() {
+  command -v rclone >/dev/null || skip "rclone is not installed"
+  mkdir -p box
+  printf '[box]\ntype = alias\nremote = %s\n' "$PWD/box" >rclone.conf
+  chmod 600 rclone.conf
+}
+steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committed") | .step]'; }
+
+@test "a checkpoint is sent to a bucket, listed and fetched as it was, and a secret is nowhere" {
+  object_server
+  checkpoints ck 3 7
+  watch_words &
+  watcher=$!
+  run "$dlckpt" send ck lab:bucket/run
+  [ "$status" -eq 0 ]
+  contains "$output" 'train step 7, .* sent to lab:bucket/run'
+  [ "$("$dlckpt" send ck lab:bucket/run --json | jq -c '[.sent, .step]')" = '[false,7]' ]
+  "$dlckpt" send ck lab:bucket/run --step 3
+  run "$dlckpt" ls lab:bucket/run
+  [ "$status" -eq 0 ]
+  contains "$output" 'committed'
+  [ "$(steps_in lab:bucket/run)" = '[7,3]' ]
+  [ "$("$dlckpt" fetch lab:bucket/run back --json | jq -r .fetched)" = "$(basename ck/step-000000000007.*)" ]
+  "$dlckpt" fetch lab:bucket/run back --step 3
+  diff -r --exclude=LATEST --exclude=SAVES.jsonl ck back
+  run "$dlckpt" fetch lab:bucket/run back
+  [ "$status" -eq 0 ]
+  contains "$output" 'in back already'
+  touch watched
+  wait $watcher
+  grep -q 'rclone rcat .*lab:bucket/run/step-' words
+  nowhere_planted .
+}
+
+@test "a wrong place, a remote that is not configured and an open configuration are refused, each in one sentence" {
+  folder_remote
+  checkpoints ck 1
+  refused() { # STATUS PATTERN WORD...
+    local wanted=$1 pattern=$2
+    shift 2
+    run "$dlckpt" "$@"
+    [ "$status" -eq "$wanted" ] && [ "${#lines[@]}" -eq 1 ] && contains "$output" "$pattern"
+  }
+  refused 2 'connection string' send ck :s3,secret_access_key=pLanTeD:bucket/x
+  [ "$(grep -c pLanTeD <<<"$output")" -eq 0 ]
+  refused 2 'no PATH' send ck box:
+  refused 2 'names no object store' send ck box
+  refused 3 'not in your rclone configuration' send ck other:x
+  refused 3 'no checkpoint in box:run' fetch box:run back
+  [ ! -e back ]
+  refused 3 'no checkpoint in box:run' ls box:run
+  refused 3 'no checkpoint of train step 5' fetch box:run ck --step 5
+  chmod 644 rclone.conf
+  refused 3 'chmod 600' send ck box:run
+  run env PATH=/nowhere "$dlckpt" send ck box:run
+  [ "$status" -eq 3 ]
+  contains "$output" 'rclone is not installed'
+}
+
+@test "send --keep keeps as many there, and those that are pinned here; what a killed sending left goes" {
+  folder_remote
+  for step in 1 2 3 4; do
+    checkpoints ck "$step"
+    [ "$step" -ne 1 ] || "$dlckpt" pin ck
+    "$dlckpt" send ck box:run --keep 2
+    [ "$step" -ne 3 ] || { mkdir box/run/step-000000000002.00000001deadbeef && echo x >box/run/step-000000000002.00000001deadbeef/r00000.h5; }
+  done
+  [ "$(steps_in box:run)" = '[4,3,1]' ]
+  [ ! -e box/run/step-000000000002.00000001deadbeef/r00000.h5 ]
+}
+
+@test "send --keep refuses a place of another run, and touches nothing there" {
+  folder_remote
+  checkpoints long 1 2 3
+  "$dlckpt" send long box:run
+  checkpoints other 9
+  run "$dlckpt" send other box:run --keep 1
+  [ "$status" -eq 2 ]
+  contains "$output" 'newer than .* and not in other'
+  [ "$(steps_in box:run)" = '[3]' ]
+}
+
+@test "a damaged object makes fetch take the next older checkpoint" {
+  object_server
+  checkpoints ck 3 7
+  "$dlckpt" send ck lab:bucket/run --step 3
+  "$dlckpt" send ck lab:bucket/run
+  file=$(echo s3/bucket/run/step-000000000007.*/r00000.h5)
+  printf X | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") / 2)) conv=notrunc 2>/dev/null
+  run "$dlckpt" fetch lab:bucket/run back
+  [ "$status" -eq 0 ]
+  contains "$output" 'checksum'
+  [ "$(steps_in back)" = '[3]' ]
+  run "$dlckpt" fetch lab:bucket/run only --step 7
+  [ "$status" -eq 1 ]
+  [ "$(steps_in only)" = '[]' ]
+}
+
+@test "kill -9 in mid-send commits nothing, and the next one goes on" {
+  object_server
+  checkpoints ck 5
+  RCLONE_BWLIMIT=20k "$dlckpt" send ck lab:bucket/run >out 2>&1 &
+  pid=$!
+  for _ in $(seq 600); do
+    pgrep -f 'rclone rcat .*lab:bucket/run/step' >/dev/null && break
+    sleep 0.05
+  done
+  kill -9 $pid
+  wait $pid || true
+  for _ in $(seq 100); do
+    pgrep -f 'rclone rcat .*lab:bucket/run/step' >/dev/null || break
+    sleep 0.1
+  done
+  [ -z "$(pgrep -f 'rclone rcat .*lab:bucket/run/step')" ]
+  [ "$(steps_in lab:bucket/run)" = '[]' ]
+  "$dlckpt" send ck lab:bucket/run
+  "$dlckpt" fetch lab:bucket/run back
+  diff -r --exclude=LATEST --exclude=SAVES.jsonl ck back
+}
+
+@test "a server that answers 503 and connections that are cut are got over, and one that stays away is told of" {
+  object_server
+  checkpoints ck 5
+  printf '503 2\ncut:30000 1\n503 1\n' >faults
+  run "$dlckpt" send ck lab:bucket/run
+  [ "$status" -eq 0 ]
+  printf 'short:20000 1\n503 2\n' >faults
+  run "$dlckpt" fetch lab:bucket/run back
+  [ "$status" -eq 0 ]
+  diff -r --exclude=LATEST --exclude=SAVES.jsonl ck back
+  checkpoints ck 6
+  echo 503 >faults
+  run "$dlckpt" send ck lab:bucket/run
+  [ "$status" -eq 3 ]
+  contains "$output" 'lab:bucket/run.*503'
+  rm faults
+  [ "$(steps_in lab:bucket/run)" = '[5]' ]
+}

@@ -13,6 +13,7 @@
 #include "common/contract/env_names.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/guard/guard.h"
+#include "launcher/options/node_side.h"
 #include "launcher/options/run_input.h"
 #include "launcher/options/run_options.h"
 #include "launcher/options/terminal_relay.h"
@@ -155,6 +156,8 @@ int printed(int status) {
 
 // `link` leads to the guard; nullptr for a dry run.
 int plan_and_run(const dl::RunCommand& run, const dl::guard::Predecessor& predecessor, dl::guard::Link* link) {
+  if (!run.dry_run)
+    if (const dl::Status checked = dl::check_node_side(); !checked) return dl::kExitUsage;  // it is put back, and told
   const auto settings = dl::read_site_settings(run);
   dl::Result<dl::GatheredInput> gathered = dl::Error{};
   if (settings)

@@ -3,8 +3,8 @@
 // headers alone; functions that libslurmfull exports without a public prototype are declared here by hand.
 //
 // The plugins link no libslurm: these symbols are left undefined and come from the program that loads the plugin
-// (sbatch, slurmstepd, slurmctld). A SPANK plugin must match Slurm's major.minor, a job_submit plugin its exact
-// version.
+// (sbatch, slurmstepd, slurmctld). One spank_dl.so serves every version, job_submit has a part for each release
+// (any_slurm.h).
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,9 @@ char* slurm_xstrdup(const char* text);
 void slurm_xfree(void** pointer);
 void* slurm_xcalloc(size_t count, size_t size, bool clear, bool try_only, const char* file, int line, const char* func);
 
+// From slurm.h, weak here.
+long slurm_api_version(void) __attribute__((weak));
+
 // From src/common/assoc_mgr.h: fills in what slurmctld knows of user->uid. The symbol is weak: in a program that lacks
 // the function it is a null pointer.
 int assoc_mgr_fill_in_user(void* connection, slurmdb_user_rec_t* user, int enforce, slurmdb_user_rec_t** found,
@@ -45,7 +48,7 @@ extern slurm_conf_t slurm_conf __attribute__((weak));
 // internal linkage.
 extern const char plugin_name[];
 extern const char plugin_type[];
-extern const unsigned int plugin_version;
+extern unsigned int plugin_version;
 // Not of Slurm: the version of slurm-dl, which `dlctl doctor` reads from the file.
 extern const char dl_release[];
 
@@ -57,6 +60,9 @@ using DlPluginFini = int;
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
 #define DL_JOB_MODIFY_HAS_MESSAGE 1
 #endif
+// From 25.05 on Slurm looks up what a failure of slurm_spank_init on a node is: of the node, which is drained, or of
+// the job. Older headers have neither this name nor the number.
+extern int slurm_spank_init_failure_mode;
 }
 
 namespace dl::abi {
@@ -86,18 +92,20 @@ constexpr uint32_t kAllowsCoreSpec = CONF_FLAG_ASRU;
 constexpr uint32_t kAllowsCoreSpec = CTL_CONF_ASRU;
 #endif
 
+// ESPANK_JOB_FAILURE of slurm_errno.h.
+constexpr int kSpankJobFailure = 3012;
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
+static_assert(kSpankJobFailure == ESPANK_JOB_FAILURE, "Slurm has renumbered its errors");
+#endif
+
 // True if, in a job with --ntasks, --ntasks-per-node and --gpus-per-task, --ntasks is the number of tasks that get CPUs
 // and GPUs: from 24.11.1 up to 25.05. Before and after, --ntasks-per-node on each node decides. Slurm's source:
 // src/plugins/select/cons_tres/dist_tasks.c, where _get_task_count() came with 24.11.1 ("Use task count in dist_tasks
 // instead of cpu count") and looks at --ntasks-per-node first from 25.11.0 on ("Fix srun ntasks calculation when using
 // -N min-max range"). Tried on 22.05.8, 24.11.5 and 26.05.5.
-constexpr bool kNtasksIsTheNumber =
-    SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(24, 11, 1) && SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(25, 11, 0);
-
-// True if a plugin can make a failure of init or init_post_opt on the node fail the job; before, it drains the node.
-#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
-#define DL_SPANK_HAS_FAILURE_MODE 1
-#endif
+constexpr bool ntasks_is_the_number(unsigned int slurm) {
+  return slurm >= SLURM_VERSION_NUM(24, 11, 1) && slurm < SLURM_VERSION_NUM(25, 11, 0);
+}
 
 // Replaces a string that Slurm owns.
 void set_string(char** field, const std::string& value);

@@ -31,6 +31,11 @@ constexpr const char* kTier = "DL_TIER";  // auto, guaranteed, borrow
 // The site's dl.toml if it is not beside slurm.conf. Users may set it; spank_dl.so sets it from its argument config=.
 constexpr const char* kConfig = "DL_CONFIG";
 
+// job_submit_dl.so sets it in the environment of a batch job with --dl-* flags, and spank_dl.so takes it away on the
+// node; where it is still there, spank_dl.so does not run on that node.
+constexpr const char* kNodeSide = "DL_NODE_SIDE";
+constexpr const char* kNodeSideAwaited = "awaited";
+
 // The environment of each learner. The agent sets these; a value that is known replaces one that is inherited
 // (frameworks/families.h).
 constexpr const char* kRank = "DL_RANK";                        // 0-based

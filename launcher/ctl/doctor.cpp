@@ -16,6 +16,7 @@ namespace {
 struct Options {
   bool json = false;
   bool user = false;
+  std::string slurm;
   std::vector<std::string> only;
 };
 
@@ -26,7 +27,12 @@ std::vector<std::string> names() {
 }
 
 Status examine_all(const Options& options) {
-  const doctor::Facts facts = doctor::look(options.user);
+  std::optional<slurm_cli::Version> planned;
+  if (!options.slurm.empty()) {
+    DL_TRY_ASSIGN(planned, slurm_cli::parse_version(options.slurm));
+  }
+  doctor::Facts facts = doctor::look(options.user);
+  facts.planned = planned;
   const auto answers = doctor::examine(facts, options.only);
   std::fputs(options.json ? (doctor::answers_json(answers) + "\n").c_str() : doctor::answers_text(answers).c_str(),
              stdout);
@@ -42,6 +48,9 @@ Run add_doctor(CommandLine* line) {
   auto options = std::make_shared<Options>();
   line->option("--only", &options->only, "only this check; may be repeated").form("NAME").among(names());
   line->flag("--user", &options->user, "for root and SlurmUser: what a user is told");
+  line->option("--slurm", &options->slurm,
+               "before an upgrade: judge the plugins as the Slurm of this version would find them")
+      .form("VERSION");
   line->flag("--json", &options->json, "for programs");
   std::string footer = "Checks:";
   for (const doctor::Check& check : doctor::checks())

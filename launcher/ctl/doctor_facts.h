@@ -29,6 +29,13 @@ struct SeenPlugin {
   std::optional<PluginSigns> signs;  // none: it is no plugin, as file.fault says
 };
 
+// What job_submit_dl.so opens for a release of Slurm: slurm-dl/22.05/job_submit.so beside it.
+struct SeenPart {
+  std::string path;
+  std::optional<PluginSigns> signs;  // none: it is no plugin, as fault says
+  std::string fault;
+};
+
 // A folder in which a job of the caller would write.
 struct SeenFolder {
   std::string what;  // "home directory", "working directory", "job_dir of dl.toml"
@@ -45,8 +52,9 @@ struct SeenSave {
 };
 
 struct Facts {
-  bool admin = false;   // the caller may change the cluster, so he is told of it
-  std::string release;  // of this dlctl
+  bool admin = false;                         // the caller may change the cluster, so he is told of it
+  std::string release;                        // of this dlctl
+  std::optional<slurm_cli::Version> planned;  // the Slurm for which plugins are judged in place of the one that runs
   std::string user;
   int64_t now_s = 0;  // when slurmctld was asked
 
@@ -73,6 +81,7 @@ struct Facts {
   std::vector<SeenPlugin> spank;   // in the order of those lines of plugstack that name spank_dl.so
   SeenPlugin spank_installed;      // spank_dl.so of PluginDir, if no line names one that is there
   SeenPlugin job_submit;           // job_submit_dl.so of PluginDir
+  std::vector<SeenPart> parts;     // all that are beside it
   SeenFile site_file;              // dl.toml as the programs find it here
   std::optional<SiteConfig> site;  // none: it has a fault
   std::string site_fault;

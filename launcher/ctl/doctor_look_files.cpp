@@ -77,6 +77,17 @@ SeenPlugin seen_plugin(const std::string& path, uid_t slurm_user) {
   return plugin;
 }
 
+std::vector<SeenPart> seen_parts(const std::vector<std::string>& files) {
+  std::vector<SeenPart> parts;
+  for (const std::string& path : files) {
+    const auto content = read_small_file(path, kMostPlugin);
+    const auto signs = content ? read_plugin_signs(*content) : Result<PluginSigns>(content.error());
+    parts.push_back({path, std::nullopt, signs ? "" : signs.error().text});
+    if (signs) parts.back().signs = *signs;
+  }
+  return parts;
+}
+
 // The first of Slurm's folders that has the file; with none the path in the first folder.
 std::string in_folders(const std::vector<std::string>& folders, const std::string& name) {
   for (const std::string& folder : folders)
@@ -185,6 +196,7 @@ void look_at_cluster_files(Facts* facts) {
       std::any_of(facts->spank.begin(), facts->spank.end(), [](const SeenPlugin& plugin) { return plugin.file.there; });
   if (!there) facts->spank_installed = seen_plugin(in_folders(facts->plugin_dirs, kSpankFile), slurm_user);
   facts->job_submit = seen_plugin(in_folders(facts->plugin_dirs, "job_submit_dl.so"), slurm_user);
+  facts->parts = seen_parts(files_of(folder_of_file(facts->job_submit.file.path) + "/slurm-dl/*/job_submit.so"));
 }
 
 // A dlpolicyd of this host, that is of its network: one machine may hold several hosts.

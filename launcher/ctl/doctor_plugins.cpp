@@ -12,14 +12,19 @@ namespace {
 constexpr const char* kSpank = "spank_dl.so";
 constexpr const char* kJobSubmit = "job_submit_dl.so";
 
-// The Slurm that runs here: slurmctld's version, or while it does not answer that of its commands.
+// The Slurm that is to load the plugins: a planned one, slurmctld's version, or while it does not answer that of its
+// commands.
 std::optional<slurm_cli::Version> running(const Facts& facts) {
+  if (facts.planned) return facts.planned;
   const auto version = slurm_cli::parse_version("slurm " + slurm_setting(facts, "SLURM_VERSION"));
   return version ? std::optional<slurm_cli::Version>(*version) : facts.tools;
 }
 
-// SPANK plugins have to match in two numbers, job_submit plugins in three.
-bool fits(const slurm_cli::Version& built, const slurm_cli::Version& runs, bool exactly) {
+// Plugins of ours fit every Slurm. Of others, and of an older slurm-dl, those of SPANK have to match in two numbers,
+// those of job_submit in three.
+bool fits(const PluginSigns& signs, const slurm_cli::Version& runs, bool exactly) {
+  const slurm_cli::Version& built = signs.slurm;
+  if (signs.any_slurm) return true;
   return built.major == runs.major && built.minor == runs.minor && (!exactly || built.micro == runs.micro);
 }
 
@@ -47,7 +52,7 @@ void judge_file(const Facts& facts, const SeenPlugin& plugin, bool exactly, Find
                           file.path),
               file.path, "chown root:root, chmod 0644"));
   const auto runs = running(facts);
-  if (runs && !fits(plugin.signs->slurm, *runs, exactly))
+  if (runs && !fits(*plugin.signs, *runs, exactly))
     found->push_back(wrong(of_other_slurm(plugin, *runs, exactly) +
                                (exactly ? ": slurmctld does not start with it" : ": Slurm does not load it"),
                            file.path, kRebuild));
@@ -57,6 +62,40 @@ void judge_file(const Facts& facts, const SeenPlugin& plugin, bool exactly, Find
         note(fmt::format("{} is of {}, and dlctl here of {}: they work together, but install both from "
                          "one build",
                          file.path, release.empty() ? "an older slurm-dl" : "slurm-dl " + release, facts.release)));
+}
+
+std::string release_text(const slurm_cli::Version& version) {
+  return fmt::format("{:02}.{:02}", version.major, version.minor);
+}
+
+std::string releases_of(const std::vector<SeenPart>& parts) {
+  std::vector<std::string> releases;
+  for (const SeenPart& part : parts)
+    if (part.signs) releases.push_back(release_text(part.signs->slurm));
+  return releases.empty() ? "no Slurm" : "Slurm " + join(releases, ", ");
+}
+
+// What job_submit_dl.so opens on the controller.
+void judge_parts(const Facts& facts, Findings* found) {
+  const auto runs = running(facts);
+  const SeenPlugin& loader = facts.job_submit;
+  if (!loader.file.there || !loader.signs || !loader.signs->any_slurm || !runs) return;
+  if (!facts.on_controller && !facts.planned) return;
+  const std::string path = fmt::format(
+      "{}slurm-dl/{}/job_submit.so", loader.file.path.substr(0, loader.file.path.rfind('/') + 1), release_text(*runs));
+  const auto part =
+      std::find_if(facts.parts.begin(), facts.parts.end(), [&](const SeenPart& seen) { return seen.path == path; });
+  std::string fault = "is not there";
+  if (part != facts.parts.end() && !part->signs) fault = part->fault;
+  if (part != facts.parts.end() && part->signs) {
+    if (release_text(part->signs->slurm) == release_text(*runs)) return;
+    fault = "is built for Slurm " + release_text(part->signs->slurm);
+  }
+  found->push_back(
+      wrong(fmt::format("{}: {}: slurmctld of Slurm {} starts, and refuses every new job until the file is "
+                        "there; the folders beside it are for {}",
+                        path, fault, release_text(*runs), releases_of(facts.parts)),
+            path, "../configure --with-slurm=PREFIX of that Slurm && make && make install-slurm-module"));
 }
 
 std::string place_of_line(const PlugstackLine& line) {
@@ -69,7 +108,7 @@ std::string line_text(const PlugstackLine& line, const std::string& word) {
 
 void judge_loaded(const Facts& facts, const PlugstackLine& line, const SeenPlugin& plugin, Findings* found) {
   const auto runs = running(facts);
-  const bool other = plugin.signs && runs && !fits(plugin.signs->slurm, *runs, false);
+  const bool other = plugin.signs && runs && !fits(*plugin.signs, *runs, false);
   const char* effect = line.required
                            ? "with 'required' sbatch and srun fail, and each task of any job, so that Slurm drains "
                              "its node"
@@ -84,8 +123,10 @@ void judge_loaded(const Facts& facts, const PlugstackLine& line, const SeenPlugi
                            line_text(line, "optional") + "   (until one for this Slurm is installed)"));
   else if (!line.required)
     found->push_back(
-        note("'optional': where the plugin does not load, jobs run without what their --dl-* flags ask for; "
-             "allowed while you upgrade",
+        note(std::string("'optional': where the plugin does not load, jobs run without what their --dl-* flags ask "
+                         "for; ") +
+                 (plugin.signs && plugin.signs->any_slurm ? "this one loads in every Slurm, also in an upgrade"
+                                                          : "allowed while you upgrade"),
              place_of_line(line), line_text(line, "required")));
   if (line.more)
     found->push_back(wrong(fmt::format("{} gives {} an argument that it does not know, so it does not start; allowed: "
@@ -109,6 +150,7 @@ Findings judge_plugins(const Facts& facts) {
     judge_file(facts, plugin, false, &found);
   }
   judge_file(facts, facts.job_submit, true, &found);
+  judge_parts(facts, &found);
   const std::string folders = join(facts.plugin_dirs, ", ");
   const std::string first = facts.plugin_dirs.empty() ? "" : facts.plugin_dirs.front();
   if (!spank)
@@ -128,8 +170,12 @@ Findings judge_plugins(const Facts& facts) {
     const auto loaded = std::find_if(facts.spank.begin(), facts.spank.end(),
                                      [](const SeenPlugin& plugin) { return plugin.file.there; });
     const SeenPlugin& plugin = loaded == facts.spank.end() ? facts.spank_installed : *loaded;
-    found.push_back(ok(fmt::format("{} and {} of slurm-dl {} are built for Slurm {}", plugin.file.path,
-                                   facts.job_submit.file.path, facts.release, version_text(plugin.signs->slurm))));
+    const auto of = [](const SeenPlugin& seen) {
+      return seen.signs->any_slurm ? "for every Slurm" : "for Slurm " + version_text(seen.signs->slurm);
+    };
+    found.push_back(ok(fmt::format(
+        "{} and {} of slurm-dl {} are built {}{}", plugin.file.path, facts.job_submit.file.path, facts.release,
+        of(plugin), facts.parts.empty() ? "" : ", the latter with parts for " + releases_of(facts.parts))));
   }
   return found;
 }

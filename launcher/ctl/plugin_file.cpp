@@ -144,6 +144,7 @@ Result<PluginSigns> read_plugin_signs(std::string_view content) {
   signs.type = object.text(*type);
   signs.slurm = {static_cast<int>(number >> 16 & 0xff), static_cast<int>(number >> 8 & 0xff),
                  static_cast<int>(number & 0xff)};
+  signs.any_slurm = object.symbol("dl_any_slurm").has_value();
   if (const auto release = object.symbol("dl_release")) signs.release = object.text(*release);
   return signs;
 }

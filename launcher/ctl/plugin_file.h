@@ -18,6 +18,7 @@ struct PluginSigns {
   std::string type;          // plugin_type: "spank", "job_submit/dl"
   slurm_cli::Version slurm;  // plugin_version: of the Slurm that it was built for
   std::string release;       // dl_release: of slurm-dl; empty: a version that did not tell it
+  bool any_slurm = false;    // dl_any_slurm: it tells each Slurm that very version, so all load it
 };
 // Reads the content of a shared object (ELF, 64 bit, of this byte order). kInvalid if it is none, or is no plugin of
 // Slurm's.

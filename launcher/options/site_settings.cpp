@@ -14,7 +14,7 @@
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
 #include "common/contract/path_pattern.h"
-#include "launcher/record/event_log.h"
+#include "launcher/options/put_back.h"
 #include "launcher/record/job_comment.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/slurm_cli/slurm_cli.h"
@@ -110,31 +110,18 @@ std::optional<SiteSettings> recorded(const std::vector<std::string>& folders, co
   return std::nullopt;
 }
 
-// Requeues the job. Slurm then ends all its processes, so this returns only if Slurm refuses or has not killed dlrun.
-Status put_back(const slurm_cli::JobInfo& job, bool hold, const std::string& fault) {
-  const std::string reason =
-      hold ? fmt::format("{}; the job has been put back {} times and is held now: mend the file, then dlctl resume {}",
-                         fault, job.restarts, job.job_id)
-           : fmt::format("{}; the job waits until the file is mended, and is tried again in {} minutes", fault,
-                         kMendDelay.count());
-  std::fprintf(stderr, "dlrun: %s\n", reason.c_str());
-  record::JobComment comment;
-  if (auto before = record::parse_comment(job.comment)) comment = *std::move(before);
-  comment.user_text = record::user_part(job.comment);
-  comment.state = hold ? record::JobState::kHalted : record::JobState::kPending;
-  comment.idle = {};
-  comment.reason = reason;
-  if (!comment.dir.empty())
-    ignore(record::record_put_back(record::JobDir(comment.dir).events(), hold, reason, {}),
-           "the comment says it as well");
-  ignore(slurm_cli::set_comment(job.job_id, record::format_comment(comment)), "the job's output says it as well");
-  // A held job that is released should not wait for the longer delay as well.
-  const std::chrono::seconds delay = hold ? slurm_cli::requeue_delay() : std::chrono::seconds(kMendDelay);
-  DL_TRY(slurm_cli::requeue(job.job_id, hold, delay));
-  // Waits for Slurm's kill: if dlrun ended now, the batch script would go on and end as if the job had. Slurm's SIGTERM
-  // reaches both.
-  std::this_thread::sleep_for(slurm_cli::kill_wait() + std::chrono::seconds(15));
-  return {};
+// How the job goes back into the queue.
+PutBack put_back_for(const std::string& fault, const slurm_cli::JobInfo& job) {
+  PutBack how;
+  how.hold = job.restarts >= kMostPutBack;
+  how.delay = kMendDelay;
+  how.reason =
+      how.hold
+          ? fmt::format("{}; the job has been put back {} times and is held now: mend the file, then dlctl resume {}",
+                        fault, job.restarts, job.job_id)
+          : fmt::format("{}; the job waits until the file is mended, and is tried again in {} minutes", fault,
+                        kMendDelay.count());
+  return how;
 }
 
 }  // namespace
@@ -159,7 +146,7 @@ Result<SiteSettings> read_site_settings(const RunCommand& run) {
   std::string why = "Slurm does not answer, so that the job cannot be put back into the queue";
   if (job && !job->requeue) why = "the job may not be put back into the queue (--no-requeue)";
   if (job && job->requeue) {
-    const Status done = put_back(*job, job->restarts >= kMostPutBack, fault);
+    const Status done = put_back(*job, put_back_for(fault, *job));
     if (done) return settings;
     why = "the job could not be put back into the queue: " + done.error().text;
   }

@@ -212,6 +212,8 @@ void write_shape(const Shape& shape, job_desc_msg_t* job) {
     abi::add_environment(&job->environment, &job->env_size, kOwnSignalEnv,
                          format_own_signal({job->warn_signal, job->warn_time, to_script}));
   }
+  if (job->script != nullptr && job->environment != nullptr)
+    abi::add_environment(&job->environment, &job->env_size, env::kNodeSide, env::kNodeSideAwaited);
   if (!shape.qos.empty()) abi::set_string(&job->qos, shape.qos);
   if (!shape.partition.empty()) abi::set_string(&job->partition, shape.partition);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that slurmctld calls. Each is one guard(): no exception reaches Slurm. slurmctld may call job_submit
-// and job_modify from several threads at once (23.02 and later), with its read locks held: nothing here waits, calls an
-// RPC or keeps state other than the site's configuration.
+// The functions that slurmctld calls, by way of loader.cpp, in the part that is built for its release. Each is one
+// guard(): no exception reaches Slurm. slurmctld may call job_submit and job_modify from several threads at once (23.02
+// and later), with its read locks held: nothing here waits, calls an RPC or keeps state other than the site's
+// configuration.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -22,12 +23,13 @@
 #include "slurm-plugin/job_submit/shape.h"
 #include "slurm-plugin/job_submit/site_cache.h"
 #include "slurm-plugin/job_submit/tenant_rules.h"
+#include "slurm-plugin/running_slurm.h"
 #include "slurm-plugin/slurm_abi.h"
 
 namespace dl {
 namespace {
 
-constexpr GpuRule kGpuRule{abi::kNtasksIsTheNumber};
+GpuRule gpu_rule;  // set by init()
 
 // Created by init(), before any other call; fini() destroys them.
 SiteCache* site_cache = nullptr;
@@ -100,7 +102,7 @@ Result<Charged> charge(const JobRequest& request, const Site& site, const job_de
   };
   if (!request.empty()) DL_TRY(shape_it());
   DL_TRY_ASSIGN(GpuCount gpus,
-                count_gpus(charged.shape ? with_shape(given, *charged.shape) : given, site.config, kGpuRule));
+                count_gpus(charged.shape ? with_shape(given, *charged.shape) : given, site.config, gpu_rule));
   if (gpus.none()) return charged;
   DL_TRY(check_stays_here(job));
   if (given.heterogeneous)
@@ -190,7 +192,7 @@ int submit(job_desc_msg_t* job, char** message) {
                         "kept to themselves, is not usable, as slurmctld's log says; try again when it was mended"},
                   message);
   if (site_cache == nullptr || !site_cache->may_have_tenants()) return SLURM_SUCCESS;
-  const auto gpus = count_gpus(read_submission(*job), SiteConfig(), kGpuRule);
+  const auto gpus = count_gpus(read_submission(*job), SiteConfig(), gpu_rule);
   if (gpus && gpus->none()) return SLURM_SUCCESS;
   return refuse(
       Error{Errc::kUnsupported,
@@ -237,7 +239,7 @@ extern "C" {
 
 const char plugin_name[] = "slurm-dl: shapes jobs from --dl-* flags";
 const char plugin_type[] = "job_submit/dl";
-const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+unsigned int plugin_version = SLURM_VERSION_NUMBER;
 const char dl_release[] = PACKAGE_VERSION;
 
 int init() noexcept;
@@ -257,6 +259,7 @@ int init() noexcept {
       else
         slurm_info("%s", line.c_str());
     };
+    dl::gpu_rule = {dl::abi::ntasks_is_the_number(dl::abi::running_slurm())};
     if (dl::site_cache == nullptr)
       dl::site_cache = std::make_unique<dl::SiteCache>(dl::default_site_config_path(false), log).release();
     if (dl::node_lines == nullptr)

@@ -64,6 +64,7 @@ bool NodeSide::is_plain_step() const {
 }
 
 void NodeSide::prepare(spank_t spank) {
+  (void)spank_unsetenv(spank, env::kNodeSide);  // dlrun would put the job back where it is still there
   // dlrun and dlctl in the job read the dl.toml that plugstack.conf names. On a host that gets plugstack.conf from
   // slurmctld, this variable may be the only way for them to find it.
   if (args_ && !args_->config.empty()) (void)spank_setenv(spank, env::kConfig, args_->config.c_str(), 0);

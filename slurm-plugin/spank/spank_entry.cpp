@@ -7,6 +7,8 @@
 // task_init and task_init_privileged: they fail the task and do not drain the node. In prolog and epilog, which are
 // processes of their own, the functions of seal.h run; in all other contexts (slurmd, the extern step) the hooks do
 // nothing.
+//
+// One file serves every Slurm (any_slurm.h), so that an upgrade of Slurm finds a plugin that it loads.
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -25,12 +27,9 @@ extern "C" {
 extern const unsigned int spank_plugin_version;
 const char plugin_name[] = "dl";
 const char plugin_type[] = "spank";
-const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 const char dl_release[] = PACKAGE_VERSION;
 const unsigned int spank_plugin_version = 1;
-#ifdef DL_SPANK_HAS_FAILURE_MODE
-int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
-#endif
+int slurm_spank_init_failure_mode = dl::abi::kSpankJobFailure;
 }
 
 namespace dl {

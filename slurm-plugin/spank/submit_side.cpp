@@ -73,7 +73,8 @@ constexpr const char* kOfTheJobAround[] = {
     env::kProgress,    env::kLease,       env::kRunId,         env::kJobDir,         env::kAttempt,
     env::kRank,        env::kWorldSize,   env::kLocalRank,     env::kLocalWorldSize, env::kNodeRank,
     env::kNumNodes,    env::kLocalGpus,   env::kCheckpointDir, kSignalEnv,           kOwnSignalEnv,
-    env::kGlobalBatch, env::kLocalBatch,  env::kAccumulation,  env::kLrScale,        env::kMetricsFile};
+    env::kGlobalBatch, env::kLocalBatch,  env::kAccumulation,  env::kLrScale,        env::kMetricsFile,
+    env::kNodeSide};
 
 }  // namespace
 

@@ -97,6 +97,31 @@ teardown() { [ -z "${GNUPGHOME:-}" ] || gpgconf --kill all 2>/dev/null || true; 
     <(sed -nE 's/^%package -n //p; s/^%package ([a-z]+)$/slurm-dl-\1/p; s/^Name: +//p' "$top_srcdir/packaging/rpm/slurm-dl.spec" | sort)
 }
 
+# What the packages for rpm run is the same but for the folder.
+@test "the package of the plugins says that slurmctld would refuse new jobs, if its part is missing, and nothing else" {
+  mkdir -p bin "slurm wlm/slurm-dl/22.05"
+  : >"slurm wlm/slurm-dl/22.05/job_submit.so"
+  printf '#!/bin/sh\nprintf "/.\\n%%s\\n" "$PWD/slurm wlm/spank_dl.so" "$PWD/slurm wlm/job_submit_dl.so"\n' >bin/dpkg
+  chmod +x bin/dpkg
+  script=$top_srcdir/packaging/debian/slurm-dl-plugins.postinst
+  installed() { # installed VERSION: slurmctld of it
+    printf '#!/bin/sh\necho "slurm-wlm %s"\n' "$1" >bin/slurmctld
+    chmod +x bin/slurmctld
+    run env "PATH=$PWD/bin:/usr/bin:/bin" sh "$script" "${@:2}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+  }
+  installed 22.05.11 configure ''
+  [ "$output" = '' ]
+  for why in configure triggered; do
+    installed 24.11.5-2 "$why" /usr/sbin/slurmctld
+    [ "$output" = "slurm-dl-plugins: slurmctld here is of Slurm 24.11, and there is no $PWD/slurm wlm/slurm-dl/24.11/job_submit.so: once it is restarted it refuses new jobs; install slurm-dl-plugins that is built for Slurm 24.11" ]
+  done
+  rm bin/slurmctld # a node, or a login host
+  run env -i "PATH=$PWD/bin:/usr/bin:/bin" sh "$script" configure ''
+  [ "$output" = '' ]
+}
+
 @test "the module file finds programs, libraries, man pages and Python modules of its prefix" {
   command -v tclsh >/dev/null || skip "tclsh is not installed"
   cat >module.tcl <<'END'

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// job_submit_dl.so as slurmctld loads and calls it, with job descriptions of many shapes.
+// The part of job_submit_dl.so, as slurmctld calls it (loader.cpp), with job descriptions of many shapes.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -86,7 +86,7 @@ class JobSubmit : public testing::Test {
       std::filesystem::copy_file(source_folder() + "/frameworks/" + framework + "/" + framework + ".toml",
                                  folder_ + "/frameworks.d/" + framework + ".toml");
     configure("");
-    plugin_ = load_plugin("job_submit_dl.so");
+    plugin_ = load_plugin("job_submit.so");
     init_ = symbol<Init>(plugin_, "init");
     submit_ = symbol<Submit>(plugin_, "job_submit");
     modify_ = symbol<Modify>(plugin_, "job_modify");
@@ -188,7 +188,7 @@ TEST_F(JobSubmit, lets_a_job_find_no_other_request_than_it_announced) {
     std::string all;
     for (uint32_t i = 0; i < job.desc.env_size; ++i) all += std::string(job.desc.environment[i]) + "\n";
     EXPECT_EQ(all, "DL_LEARNERS=1\nDL_LEARNERS=1\n" + kPrefix + "learners=1\n" + inherited + "learners=1\n" +
-                       "DL_GPUS=\nDL_GPUS=\nDL_GPUS=\nDL_LEARNERS_=9\nDL_TIER=\n");
+                       "DL_GPUS=\nDL_GPUS=\nDL_GPUS=\nDL_LEARNERS_=9\nDL_TIER=\nDL_NODE_SIDE=awaited\n");
     EXPECT_EQ(job.text(),
               "dl: DL_LEARNERS=99 in the job's environment does not count: --dl-learners=1 was asked for\n"
               "dl: DL_LEARNERS=98 in the job's environment does not count: --dl-learners=1 was asked for\n"

@@ -31,9 +31,15 @@ struct spank_handle {
 
 namespace {
 spank_handle handle;
-}
+// As libslurm of 28.05 would tell it: one for each release, and 22.05's was 38.
+constexpr long kApi = 49 << 16;
+}  // namespace
 
 extern "C" {
+
+long slurm_api_version(void) {
+  return kApi;
+}
 
 spank_context_t spank_context(void) {
   return handle.where;
@@ -205,7 +211,10 @@ Hook *Spank::init_, *Spank::post_opt_, *Spank::task_init_, *Spank::exit_;
 TEST_F(Spank, is_called_dl_which_the_names_of_the_options_depend_on) {
   EXPECT_STREQ(symbol<const char>(plugin_, "plugin_name"), "dl");
   EXPECT_STREQ(symbol<const char>(plugin_, "plugin_type"), "spank");
-  EXPECT_EQ(*symbol<const unsigned int>(plugin_, "plugin_version"), unsigned{SLURM_VERSION_NUMBER});
+}
+
+TEST_F(Spank, tells_each_slurm_that_loads_it_that_very_version) {
+  EXPECT_EQ(*symbol<const unsigned int>(plugin_, "plugin_version"), 28U << 16 | 5U << 8);
 }
 
 TEST_F(Spank, registers_every_flag_with_help_where_jobs_are_made_and_run) {
@@ -346,6 +355,13 @@ TEST_F(Spank, gives_the_request_to_the_batch_step) {
   EXPECT_EQ(in_job("DL_LEARNERS"), "2:4");
   EXPECT_EQ(task(), 0);
   EXPECT_EQ(in_job("RANK"), "(none)") << "the script is no learner";
+}
+
+TEST_F(Spank, takes_away_the_mark_by_which_dlrun_sees_that_no_plugin_ran) {
+  ASSERT_EQ(start(S_CTX_REMOTE, {}, abi::kStepBatch), 0);
+  handle.job_environment["DL_NODE_SIDE"] = "awaited";
+  EXPECT_EQ(post_opt(), 0);
+  EXPECT_EQ(in_job("DL_NODE_SIDE"), "(none)");
 }
 
 TEST_F(Spank, finds_the_request_also_where_slurm_lost_it_to_export_none) {

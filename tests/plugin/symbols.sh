@@ -22,7 +22,11 @@ examine() {
 if grep -q 'DL_LDFLAGS = .*-fsanitize' "$top_builddir/Makefile" 2>/dev/null; then
   skip "the plugins' symbols" "built with a sanitizer, whose runtime they need"
 else
-  examine spank_dl 'plugin_name|plugin_type|plugin_version|dl_release|spank_plugin_version|slurm_spank_init|slurm_spank_init_post_opt|slurm_spank_task_init|slurm_spank_exit|slurm_spank_job_prolog|slurm_spank_job_epilog|slurm_spank_task_init_privileged' slurm_spank_init_failure_mode
-  examine job_submit_dl 'plugin_name|plugin_type|plugin_version|dl_release|init|fini|job_submit|job_modify' none
+  examine spank_dl 'plugin_name|plugin_type|plugin_version|dl_release|dl_any_slurm|spank_plugin_version|slurm_spank_init|slurm_spank_init_post_opt|slurm_spank_task_init|slurm_spank_exit|slurm_spank_job_prolog|slurm_spank_job_epilog|slurm_spank_task_init_privileged|slurm_spank_init_failure_mode' none
+  examine job_submit_dl 'plugin_name|plugin_type|plugin_version|dl_release|dl_any_slurm|init|fini|job_submit|job_modify' none
+  examine job_submit 'plugin_name|plugin_type|plugin_version|dl_release|init|fini|job_submit|job_modify' none
+  check "spank_dl.so takes nothing from Slurm but what spank.h has in every version, and the number of that version" \
+    "$(nm -D --undefined-only "$top_builddir/slurm-plugin/.libs/spank_dl.so" | awk '{print $2}' | grep -E '^(slurm|spank)_' |
+      grep -vxE 'spank_(context|get_item|getenv|job_control_setenv|option_register|setenv|strerror|unsetenv)|slurm_(error|info|api_version)')"
 fi
 finish

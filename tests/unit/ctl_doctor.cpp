@@ -112,6 +112,43 @@ TEST(Doctor, plugins_have_to_be_there_ours_alone_and_of_this_slurm) {
   EXPECT_EQ(wrongs(facts, "plugins"), 1);
 }
 
+// What make install puts there: two files for every Slurm, and a part of the second for one release.
+Facts site_of_any_slurm() {
+  Facts facts = good_site();
+  facts.spank[0].signs->any_slurm = facts.job_submit.signs->any_slurm = true;
+  facts.parts = {{"/usr/lib/slurm/slurm-dl/22.05/job_submit.so", PluginSigns{"job_submit/dl", {22, 5, 8}, "0.1.0"}, ""}};
+  return facts;
+}
+
+TEST(Doctor, an_upgrade_of_slurm_needs_the_part_for_it_and_no_other_plugin) {
+  Facts facts = site_of_any_slurm();
+  EXPECT_NE(text_of(facts, "plugins").find("are built for every Slurm, the latter with parts for Slurm 22.05"),
+            std::string::npos);
+  set(&facts.config, "22.05.8", "22.05.2");  // a micro release needs nothing
+  EXPECT_EQ(wrongs(facts, "plugins"), 0);
+  facts.planned = slurm_cli::Version{24, 11, 0};
+  ASSERT_EQ(wrongs(facts, "plugins"), 1);
+  EXPECT_EQ(first(facts, "plugins").place, "/usr/lib/slurm/slurm-dl/24.11/job_submit.so");
+  EXPECT_NE(text_of(facts, "plugins").find("is not there: slurmctld of Slurm 24.11 starts, and refuses every new job"),
+            std::string::npos);
+  EXPECT_EQ(wrongs(facts, "plugstack"), 0);  // spank_dl.so is for every Slurm, and drains no node
+  facts.on_controller = false;
+  EXPECT_EQ(wrongs(facts, "plugins"), 1);
+  facts.planned.reset();
+  EXPECT_EQ(wrongs(facts, "plugins"), 0);
+}
+
+TEST(Doctor, a_part_of_another_slurm_and_a_file_that_is_none_are_no_parts) {
+  Facts facts = site_of_any_slurm();
+  facts.parts[0].signs->slurm = {24, 11, 5};  // in the folder of 22.05
+  EXPECT_NE(text_of(facts, "plugins").find("is built for Slurm 24.11"), std::string::npos);
+  facts.parts[0].signs.reset();
+  facts.parts[0].fault = "it is no plugin of Slurm's";
+  EXPECT_NE(text_of(facts, "plugins").find("it is no plugin of Slurm's: slurmctld"), std::string::npos);
+  facts.parts.clear();
+  EXPECT_NE(text_of(facts, "plugins").find("the folders beside it are for no Slurm"), std::string::npos);
+}
+
 TEST(Doctor, plugstack_has_one_good_line) {
   Facts facts = good_site();
   facts.plugstack.lines[0].required = false;

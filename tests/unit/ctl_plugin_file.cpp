@@ -68,12 +68,13 @@ class Object {
   std::string names_ = std::string(1, '\0'), data_;
 };
 
-std::string plugin(bool with_release) {
+std::string plugin(bool with_release, bool any_slurm = false) {
   Object object;
   object.add("plugin_name", std::string("dl\0", 3));
   object.add("plugin_type", std::string("spank\0", 6));
   object.add("plugin_version", Object::bytes_of(uint32_t{22 << 16 | 5 << 8 | 8}));
   if (with_release) object.add("dl_release", std::string("0.1.0\0", 6));
+  if (any_slurm) object.add("dl_any_slurm", std::string("22.05\0", 6));
   return object.text();
 }
 
@@ -86,6 +87,8 @@ TEST(PluginFile, says_for_which_slurm_it_was_built_and_of_which_slurm_dl_it_is) 
   EXPECT_EQ(signs->slurm.micro, 8);
   EXPECT_EQ(signs->release, "0.1.0");
   EXPECT_EQ(read_plugin_signs(plugin(false))->release, "");
+  EXPECT_FALSE(signs->any_slurm);
+  EXPECT_TRUE(read_plugin_signs(plugin(true, true))->any_slurm);
 }
 
 TEST(PluginFile, what_is_no_plugin_is_told_and_never_read_beyond_its_end) {

@@ -57,7 +57,7 @@ void release(job_desc_msg_t* job, char* message) {
 }
 
 int measure(const std::string& kind, int count, const char* account) {
-  void* plugin = load_plugin("job_submit_dl.so");
+  void* plugin = load_plugin("job_submit.so");
   if (symbol<int()>(plugin, "init")() != 0) return 3;
   auto* submit = symbol<int(job_desc_msg_t*, uint32_t, char**)>(plugin, "job_submit");
   std::vector<double> took;

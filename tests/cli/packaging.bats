@@ -98,6 +98,7 @@ teardown() { [ -z "${GNUPGHOME:-}" ] || gpgconf --kill all 2>/dev/null || true; 
 }
 
 # What the packages for rpm run is the same but for the folder.
+# shellcheck disable=SC2016  # expanded by the shells of the programs
 @test "the package of the plugins says that slurmctld would refuse new jobs, if its part is missing, and nothing else" {
   mkdir -p bin "slurm wlm/slurm-dl/22.05"
   : >"slurm wlm/slurm-dl/22.05/job_submit.so"

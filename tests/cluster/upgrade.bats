@@ -124,7 +124,7 @@ other_plugins() {
   assert_contains "$output" "^wrong  plugins: .*/slurm-dl/$(release_of_slurm)/job_submit.so: is not there: slurmctld of Slurm $(release_of_slurm) starts, and refuses every new job"
   # As the package for this Slurm brings it: no restart.
   cp -r "$(dirname "$(find "$stage" -name job_submit.so -print -quit)")" "$DL_UPGRADE_PLUGINS/slurm-dl/"
-  sleep 2
+  sleep 2 # it looks for the file once a second
   # A new job of ours, and one that is plain, with plugins of which Slurm believes that they are its own.
   job=$(submit --output=new --dl-framework=pytorch --dl-learners=2 --wrap 'srun sh -c "echo world=\$WORLD_SIZE"')
   touch go

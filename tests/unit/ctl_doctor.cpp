@@ -116,7 +116,8 @@ TEST(Doctor, plugins_have_to_be_there_ours_alone_and_of_this_slurm) {
 Facts site_of_any_slurm() {
   Facts facts = good_site();
   facts.spank[0].signs->any_slurm = facts.job_submit.signs->any_slurm = true;
-  facts.parts = {{"/usr/lib/slurm/slurm-dl/22.05/job_submit.so", PluginSigns{"job_submit/dl", {22, 5, 8}, "0.1.0"}, ""}};
+  facts.parts = {
+      {"/usr/lib/slurm/slurm-dl/22.05/job_submit.so", PluginSigns{"job_submit/dl", {22, 5, 8}, "0.1.0"}, ""}};
   return facts;
 }
 

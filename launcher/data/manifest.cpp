@@ -235,7 +235,7 @@ Result<KeptManifest> read_manifest(std::string_view text) {
     good = good && read_number(next_word(&line), &entry.size) && read_number(next_word(&line), &entry.mtime_ns);
     const std::string_view identity = next_word(&line);
     const std::string_view sum = next_word(&line);
-    good = good && is_identity(identity) && !identity.empty() && !sum.empty();
+    good = good && (!entry.folder || entry.size == 0) && is_identity(identity) && !identity.empty() && !sum.empty();
     if (identity != "-") entry.identity = identity;
     entry.path = line;
     if (!good || !check_path(entry.path)) return Error{Errc::kCorrupt, "a kept manifest holds a line of another form"};

@@ -13,11 +13,6 @@
 
 namespace dl::data {
 
-Status Origin::read_many(const Manifest& /*all*/, const std::vector<size_t>& /*entries*/, const std::string& /*folder*/,
-                         const TakeFile& /*take*/) {
-  return Error{Errc::kInternal, "this kind of source reads files one by one"};
-}
-
 std::unique_ptr<Origin> open_origin(const Source& source) {
   switch (place_of(source.from)) {
     case Place::kRemote:

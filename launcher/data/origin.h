@@ -42,8 +42,10 @@ class Origin {
   // Whether small files come by read_many() in place of read(): from a program that is better started once for all.
   virtual bool has_many() const { return false; }
   // Fetches these entries of `all` into `folder`. May have passed on some of them when it fails.
-  virtual Status read_many(const Manifest& all, const std::vector<size_t>& entries, const std::string& folder,
-                           const TakeFile& take);
+  virtual Status read_many(const Manifest& /*all*/, const std::vector<size_t>& /*entries*/,
+                           const std::string& /*folder*/, const TakeFile& /*take*/) {
+    return Error{Errc::kInternal, "this kind of source reads files one by one"};
+  }
 
   // Ends all transfers soon; set by another thread.
   std::atomic<bool> stop{false};

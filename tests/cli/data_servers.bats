@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # dl-data with real servers: rclone's S3, sshd for SFTP, a web server with faults.
+# shellcheck disable=SC2154  # bats sets $stderr
 # shellcheck source=tests/cli/data_lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/data_lib.bash"
 

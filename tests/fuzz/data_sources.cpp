@@ -16,7 +16,8 @@ void data_sources(const uint8_t* data, size_t size) {
   must(!sources->empty() && sources->size() <= data::kMaxSources, "the number of sources is bounded");
   for (data::Source source : *sources) {
     must(static_cast<bool>(data::check_source(&source)), "an accepted source is a good one");
-    must(source.to.find("..") != 0 && (source.to.empty() || source.to.front() != '/'), "no folder lies outside");
+    must(source.to.empty() || (source.to.front() != '/' && ("/" + source.to + "/").find("/../") == std::string::npos),
+         "no folder lies outside");
   }
   const auto again = record::parse_sources(record::format_sources(*sources), "x");
   must(again && *again == *sources, "what was written again is the same");

@@ -173,6 +173,7 @@ TEST(DataManifest, a_damaged_one_is_refused_or_names_no_file_of_others) {
   }
   EXPECT_FALSE(read_manifest("F 1 2 - - ../x\n"));
   EXPECT_FALSE(read_manifest("F 1 2 - - x"));
+  EXPECT_FALSE(read_manifest("D 1 0 - - x\n")) << "each node's part would have the bytes of a folder";
 }
 
 }  // namespace

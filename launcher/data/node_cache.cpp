@@ -79,7 +79,8 @@ std::string job_of(const std::string& dir, const std::string& dest) {
   const std::string front = fmt::format("{}/{}/jobs/", dir, ::geteuid());
   if (dest.compare(0, front.size(), front) != 0) return {};
   const std::string job = dest.substr(front.size());
-  return job.find('/') != std::string::npos || job.size() > kLongestJob || job.front() == '.' ? std::string() : job;
+  const bool name = !job.empty() && job.front() != '.' && job.size() <= kLongestJob;
+  return name && job.find('/') == std::string::npos ? job : std::string();
 }
 
 Result<NodeCache> NodeCache::open(const std::string& dir, const CacheLimits& limits) {

@@ -367,6 +367,7 @@ TEST_F(DataCache, the_links_of_a_job_go_when_its_lease_has) {
   EXPECT_EQ(job_of(folder_ + "/cache", place), "12");
   EXPECT_EQ(job_of(folder_ + "/cache", folder_ + "/data"), "");
   EXPECT_EQ(job_of(folder_ + "/cache", place + "/train"), "");
+  EXPECT_EQ(job_of(folder_ + "/cache", cache.folder() + "/jobs/"), "");
   add(cache, key_of(1), 10);
   {
     const auto lease = cache.job_lease("12");

@@ -64,36 +64,6 @@ std::string without_quoted(std::string_view text) {
   return out;
 }
 
-// What errors say, in lower case: what class they are of. Names of objects are whatever a user likes, so they are left
-// out, and so are lines that tell of no error.
-std::string words_of_errors(const std::string& said) {
-  std::string words;
-  for (const std::string& line : split(said, '\n')) {
-    RcloneLine logged;
-    std::string text;
-    if (parse_logged(line, &logged)) {
-      // Its last words, "Failed to lsjson: ...", have the level of a notice.
-      const bool tells = logged.level == "error" || logged.level == "critical" || logged.level == "fatal" ||
-                         logged.level == "emergency" || logged.level == "alert" ||
-                         (logged.object.empty() && logged.message.compare(0, 9, "Failed to") == 0);
-      if (!tells) continue;
-      text = logged.message;
-      for (size_t at = text.find(logged.object); !logged.object.empty() && at != std::string::npos;
-           at = text.find(logged.object))
-        text.erase(at, logged.object.size());
-    } else {
-      text = trim(line);
-      // Only the end of a long log is kept, so that its first line may have lost its beginning.
-      if (!text.empty() && text.back() == '}') continue;
-      if (text.size() > kLogFront && text[4] == '/' && text[7] == '/' && text[10] == ' ') text.erase(0, kLogFront);
-      if (text.compare(0, 4, "INFO") == 0 || text.compare(0, 5, "DEBUG") == 0 || text.compare(0, 6, "NOTICE") == 0)
-        continue;
-    }
-    words += lower_case(without_quoted(text)) + "\n";
-  }
-  return words;
-}
-
 Errc class_of(int status, const std::string& text) {
   if (holds_any(text, {"no space left on device", "disk quota exceeded", "not enough space"})) return Errc::kNoSpace;
   if (holds_any(text, {"input/output error", "read-only file system"})) return Errc::kIo;
@@ -111,6 +81,36 @@ Errc class_of(int status, const std::string& text) {
                        "unknown flag", "unknown command"}))
     return Errc::kInvalid;
   return Errc::kBusy;
+}
+
+// What errors say, in lower case: what class they are of. Names of objects are whatever a user likes, so they are left
+// out, and so are lines that tell of no error.
+std::string words_of_errors(const std::string& said) {
+  std::string words;
+  for (const std::string& line : split(said, '\n')) {
+    RcloneLine logged;
+    std::string text;
+    if (parse_logged(line, &logged)) {
+      // Its last words, "Failed to lsjson: ...", have the level of a notice.
+      const bool tells = logged.level == "error" || logged.level == "critical" || logged.level == "fatal" ||
+                         logged.level == "emergency" || logged.level == "alert" ||
+                         (logged.object.empty() && logged.message.compare(0, 9, "Failed to") == 0);
+      if (!tells) continue;
+      text = logged.message;
+      if (class_of(0, lower_case(logged.object)) != Errc::kBusy)
+        for (size_t at = text.find(logged.object); at != std::string::npos; at = text.find(logged.object))
+          text.erase(at, logged.object.size());
+    } else {
+      text = trim(line);
+      // Only the end of a long log is kept, so that its first line may have lost its beginning.
+      if (!text.empty() && text.back() == '}') continue;
+      if (text.size() > kLogFront && text[4] == '/' && text[7] == '/' && text[10] == ' ') text.erase(0, kLogFront);
+      if (text.compare(0, 4, "INFO") == 0 || text.compare(0, 5, "DEBUG") == 0 || text.compare(0, 6, "NOTICE") == 0)
+        continue;
+    }
+    words += lower_case(without_quoted(text)) + "\n";
+  }
+  return words;
 }
 
 }  // namespace

@@ -115,6 +115,7 @@ TEST(DataRclone, only_what_errors_say_decides_their_class) {
        R"({"level":"error","msg":"Failed to copy: a/access denied.txt: unexpected EOF","object":"a/access denied.txt"})"},
       {1, kExitUser,
        R"({"level":"error","msg":"Failed to copy: permission denied","object":"connection reset by peer"})"},
+      {1, kExitUser, R"({"level":"error","msg":"Failed to copy: permission denied","object":"d"})"},
       {1, kExitUser,
        R"({"level":"notice","msg":"Failed to lsjson: error in ListJSON: StatusCode: 403, api error SignatureDoesNotMatch"})"},
       {1, kExitUser, "2026/11/29 19:00:00 INFO  : x: Copied\n2026/11/29 19:00:00 ERROR : x: object not found"},

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "common/base/count.h"
-#include "common/base/parse.h"
 #include "common/base/lower_case.h"
+#include "common/base/parse.h"
 #include "launcher/data/digest.h"
 
 namespace dl::data {

@@ -104,25 +104,29 @@ bool open_part(const char* path, char (&why)[512]) {
   return false;
 }
 
-// Has the part ready, if it is there. SLURM_ERROR only if the part itself wants slurmctld not to go on.
-int take_part(bool tell) {
+// Has the part ready, if it is there. SLURM_ERROR only if the part itself wants slurmctld not to go on. A fault is
+// logged once, and again if it is another one, as of a file that was put there and cannot be used.
+int take_part() {
+  static char told[512];
   char path[PATH_MAX] = "slurm-dl/VERSION/job_submit.so";
   char why[512] = "is nowhere, since its folder is not known";
   looked_at = std::time(nullptr);
   if (!path_of_part(path) || !open_part(path, why)) {
     const unsigned int slurm = plugin_version;
-    if (tell)
+    if (std::strcmp(why, told) != 0)
       slurm_error(
           "dl: %s %s: slurmctld and the jobs that it has go on, but it refuses new jobs until the file is there; "
           "install slurm-dl-plugins for Slurm %u.%02u, or take dl out of JobSubmitPlugins and restart slurmctld",
           path, why, slurm >> 16 & 0xff, slurm >> 8 & 0xff);
+    std::memcpy(told, why, sizeof told);
     return SLURM_SUCCESS;
   }
   if (const int status = found.init(); status != SLURM_SUCCESS) {
     close_part();
     return status;
   }
-  if (!tell) slurm_info("dl: %s is there: new jobs are accepted again", path);
+  if (told[0] != '\0') slurm_info("dl: %s is there: new jobs are accepted again", path);
+  told[0] = '\0';
   part.store(&found);
   return SLURM_SUCCESS;
 }
@@ -130,7 +134,7 @@ int take_part(bool tell) {
 const Part* part_now() {
   if (const Part* ready = part.load()) return ready;
   (void)::pthread_mutex_lock(&lock);
-  if (part.load() == nullptr && std::time(nullptr) >= looked_at + kLookAgain_s) (void)take_part(false);
+  if (part.load() == nullptr && std::time(nullptr) >= looked_at + kLookAgain_s) (void)take_part();
   (void)::pthread_mutex_unlock(&lock);
   return part.load();
 }
@@ -153,7 +157,7 @@ extern "C" {
 
 int init() noexcept {
   (void)::pthread_mutex_lock(&dl::lock);
-  const int status = dl::part.load() == nullptr ? dl::take_part(true) : SLURM_SUCCESS;
+  const int status = dl::part.load() == nullptr ? dl::take_part() : SLURM_SUCCESS;
   (void)::pthread_mutex_unlock(&dl::lock);
   return status;
 }

@@ -30,7 +30,7 @@ namespace {
 
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
 constexpr size_t kKeyLetters = 64;
-const std::string kWorkMark = "work/";  // in front of the folder of a set that is not complete
+const std::string kWorkMark = "unfinished/";  // in front of the folder of such a set
 constexpr size_t kMostInfo = 1 << 20;
 constexpr const char* kJobLease = ".job";
 constexpr size_t kLongestJob = 200;
@@ -92,7 +92,7 @@ Result<NodeCache> NodeCache::open(const std::string& dir, const CacheLimits& lim
 }
 
 Status NodeCache::prepare() {
-  for (const char* name : {"sets", "work", "trash", "jobs"}) {
+  for (const char* name : {"sets", "unfinished", "trash", "jobs"}) {
     const std::string path = folder_ + "/" + name;
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return local_error("create " + path, errno);
   }
@@ -106,7 +106,7 @@ std::string NodeCache::work_name(const std::string& key) const {
 }
 
 std::string NodeCache::work_folder(const std::string& key) const {
-  return folder_ + "/work/" + work_name(key);
+  return folder_ + "/unfinished/" + work_name(key);
 }
 
 Result<Lock> NodeCache::lease(const std::string& key) const {
@@ -196,15 +196,15 @@ Result<std::vector<SetInfo>> NodeCache::list() const {
     info->leased = !lock || !*lock;
     sets.push_back(*std::move(info));
   }
-  DL_TRY_ASSIGN(const std::vector<std::string> works, keys_in("work"));
+  DL_TRY_ASSIGN(const std::vector<std::string> works, keys_in("unfinished"));
   for (const std::string& name : works) {
     if (!is_key(name.substr(0, kKeyLetters))) continue;
     SetInfo info;
     info.key = name.substr(0, kKeyLetters);
     info.complete = false;
     info.work = name;
-    info.used_ms = worked_ms(folder_ + "/work/" + name);
-    const auto text = read_small_file(folder_ + "/work/" + name + "/wanted", kMostInfo);
+    info.used_ms = worked_ms(folder_ + "/unfinished/" + name);
+    const auto text = read_small_file(folder_ + "/unfinished/" + name + "/wanted", kMostInfo);
     if (text) {
       const size_t blank = text->find(' ');
       const auto bytes = parse_int(text->substr(0, blank), 0, INT64_MAX);
@@ -249,7 +249,7 @@ Result<bool> NodeCache::evict(const std::string& key) const {
 }
 
 Result<bool> NodeCache::drop_work(const SetInfo& set) const {
-  const std::string place = folder_ + "/work/" + set.work;
+  const std::string place = folder_ + "/unfinished/" + set.work;
   if (set.work != work_name(set.key)) {
     if (at_work(set)) return false;
     DL_TRY(remove_tree(place));

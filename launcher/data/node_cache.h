@@ -4,7 +4,7 @@
 //
 //   DIR/UID/              0700, of this user
 //     sets/KEY/           a complete set: tree/ (the files, read-only), manifest, set.json, used, pinned
-//     work/KEY/           a set that is being fetched (work.h)
+//     unfinished/KEY/     a set that is being fetched (work.h)
 //     trash/              what was evicted, while it is removed
 //     jobs/JOB            what a job finds its data by: a link to a tree, or a folder of links
 //     locks/              lease.h; elsewhere where the cache lies on a file system that several nodes share
@@ -37,7 +37,7 @@ struct SetInfo {
   std::map<std::string, uint64_t> shared;  // bytes of files that it shares with an older set, by its key
   bool leased = false, pinned = false;
   bool complete = true;  // false: it is being fetched, or a fetch of it has ended early
-  std::string work;      // then its folder below work/; its key, on a shared file system with the node's name
+  std::string work;      // then its folder below unfinished/; its key, on a shared file system with the node's name
 };
 
 // The job of which `dest` is the folder of links in the cache below `dir`, as both are written; empty: of none. Pure
@@ -94,7 +94,7 @@ class NodeCache {
   Result<std::vector<std::string>> keys_in(const std::string& folder) const;
   static Result<std::vector<std::string>> names_in(const std::string& path);
   std::string work_name(const std::string& key) const;
-  // Whether somebody may be fetching into a folder below work/: of this node his lock tells, of others only the time.
+  // Whether somebody may be fetching into a folder below unfinished/: of this node his lock tells, of others only the time.
   bool at_work(const SetInfo& set) const;
   // Removes what a fetch has left behind; false: somebody fetches it.
   Result<bool> drop_work(const SetInfo& set) const;

@@ -163,7 +163,7 @@ make_tree() {
   head -c 200000000 /dev/urandom >src/large
   for i in $(seq 1 300); do head -c 3000 /dev/urandom >"src/$i"; done
   sources "$PWD/src"
-  work=$PWD/cache/$(id -u)/work
+  work=$PWD/cache/$(id -u)/unfinished
   for _ in 1 2 3; do
     "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --streams 1 &
     pid=$!

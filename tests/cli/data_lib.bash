@@ -29,4 +29,4 @@ without_rights() {
 }
 store() { "$dl_data" store --progress progress.json "$@"; }
 # journal_lines: of all large files that are being fetched.
-journal_lines() { cat cache/*/work/*/parts/*.journal 2>/dev/null | wc -l; }
+journal_lines() { cat cache/*/unfinished/*/parts/*.journal 2>/dev/null | wc -l; }

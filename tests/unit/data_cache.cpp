@@ -335,7 +335,7 @@ TEST_F(DataCache, what_fetches_and_evictions_leave_behind_is_collected) {
 // On a file system that nodes share each has a work folder of its own, and nobody else can see whether it lives.
 TEST_F(DataCache, what_another_node_has_left_is_collected_after_a_day) {
   const NodeCache cache = open();
-  const std::string other = cache.folder() + "/work/" + key_of(5) + ".another-node";
+  const std::string other = cache.folder() + "/unfinished/" + key_of(5) + ".another-node";
   ASSERT_TRUE(make_directories(other + "/parts"));
   ASSERT_TRUE(make_directories(other + "/tree"));
   ASSERT_TRUE(replace_file(other + "/parts/x.journal", "x"));

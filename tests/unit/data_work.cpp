@@ -41,12 +41,12 @@ class DataWork : public ::testing::Test {
 
   std::unique_ptr<Work> open() {
     counts_.bytes = counts_.files = counts_.resumed = 0;
-    auto work = Work::open(folder_ + "/work", manifest_, &counts_);
+    auto work = Work::open(folder_ + "/unfinished", manifest_, &counts_);
     EXPECT_TRUE(work) << (work ? "" : work.error().text);
     return *std::move(work);
   }
   // The boot in which the folder was written is another one.
-  void reboot() { ASSERT_TRUE(replace_file(folder_ + "/work/boot", "another\n")); }
+  void reboot() { ASSERT_TRUE(replace_file(folder_ + "/unfinished/boot", "another\n")); }
 
   std::string folder_;
   Manifest manifest_;
@@ -64,8 +64,8 @@ TEST_F(DataWork, what_was_whole_counts_when_it_is_opened_again) {
 TEST_F(DataWork, a_part_under_the_whole_name_does_not_count) {
   open();
   // As a kill leaves it: all bytes, but not the time; and the time, but not all bytes.
-  ASSERT_TRUE(replace_file(folder_ + "/work/tree/d/f0", "0123456789"));
-  const UniqueFd fd(::open((folder_ + "/work/tree/d/f1").c_str(), O_WRONLY | O_CREAT, 0444));
+  ASSERT_TRUE(replace_file(folder_ + "/unfinished/tree/d/f0", "0123456789"));
+  const UniqueFd fd(::open((folder_ + "/unfinished/tree/d/f1").c_str(), O_WRONLY | O_CREAT, 0444));
   ASSERT_EQ(::write(fd.get(), "012", 3), 3);
   ASSERT_TRUE(set_time(fd.get(), kept_mtime_ns(manifest_.entries[2]), "f1"));
   const auto work = open();
@@ -79,7 +79,7 @@ TEST_F(DataWork, after_another_boot_only_what_has_its_checksum_counts) {
     for (size_t i = 1; i < 4; ++i) ASSERT_TRUE(work->put(i, "0123456789"));
     ASSERT_TRUE(work->finish(false));  // writes out the notes
   }
-  const std::string path = folder_ + "/work/tree/d/f0";
+  const std::string path = folder_ + "/unfinished/tree/d/f0";
   const UniqueFd fd(::open(path.c_str(), O_RDONLY));
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
   {
@@ -113,7 +113,7 @@ TEST_F(DataWork, nothing_that_a_helper_needs_is_left_in_a_finished_set) {
   ASSERT_TRUE(replace_file(work->incoming() + ".names", "d/f0\n"));
   ASSERT_TRUE(work->finish(false));
   for (const char* name : {"incoming", "incoming.names", "parts"})
-    EXPECT_NE(::access((folder_ + "/work/" + name).c_str(), F_OK), 0) << name;
+    EXPECT_NE(::access((folder_ + "/unfinished/" + name).c_str(), F_OK), 0) << name;
 }
 
 TEST_F(DataWork, damage_to_a_finished_set_is_found) {

@@ -72,8 +72,8 @@ def kept_of(own, source):
                     return LARGE + sum(os.path.getsize(path) for _, path in files_below(os.path.join(source, "sub")))
         except OSError:
             continue
-    for name in os.listdir(os.path.join(own, "work")) if os.path.isdir(own) else []:
-        work = os.path.join(own, "work", name)
+    for name in os.listdir(os.path.join(own, "unfinished")) if os.path.isdir(own) else []:
+        work = os.path.join(own, "unfinished", name)
         try:
             with open(os.path.join(work, "wanted"), encoding="utf-8") as file:
                 if file.read().split(" ", 1)[1].strip() != source:

@@ -124,11 +124,13 @@ class Fetch {
       if (!cache_->has(wanted->key) || !intact(*wanted)) {
         const Status made = fetch_set(wanted);
         if (!made && is_other(made.error()) && round < kRounds) {
+          const bool all_new = counts.resumed == resumed;
           counts.bytes = bytes, counts.files = files, counts.resumed = resumed;
           const std::string told = wanted->told;
           DL_TRY(list_again(wanted));
-          // Nothing has changed there, so that the same bytes would come again, to the same checksum.
-          if (made.error().code == Errc::kCorrupt && wanted->told == told) return made;
+          // Nothing has changed there, so that the same bytes would come again, to the same checksum; unless some of
+          // them were kept from an earlier try, of another state perhaps.
+          if (made.error().code == Errc::kCorrupt && all_new && wanted->told == told) return made;
           continue;
         }
         if (!made) return made;
@@ -150,16 +152,18 @@ class Fetch {
   // The source has changed: what is still the same in the work folder goes on under the new key.
   Status list_again(Wanted* wanted) {
     const Manifest before = std::move(wanted->manifest);
-    const std::string old_key = wanted->key;
+    const std::string old_key = wanted->key, told = wanted->told;
     Counts& counts = progress_->counts;
     counts.total -= before.bytes();
     counts.all_files -= before.files();
     DL_TRY(list(wanted));
     counts.total += wanted->manifest.bytes();
     counts.all_files += wanted->manifest.files();
-    if (wanted->key == old_key) return {};
+    if (wanted->key == old_key && wanted->told == told) return {};
     DL_TRY_ASSIGN(const Lock alone, cache_->fetch_lock(old_key));
     const std::string work = cache_->work_folder(old_key);
+    // Called the same by the user's checksum, which none but the new state can have.
+    if (wanted->key == old_key) return remove_tree(work);
     for (const Entry& entry : changes(before, wanted->manifest)) DL_TRY(remove_tree(work + "/tree/" + entry.path));
     ::rename(work.c_str(), cache_->work_folder(wanted->key).c_str());
     return {};

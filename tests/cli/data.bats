@@ -122,6 +122,25 @@ make_tree() {
   [ "$(jq .fetched progress.json)" -eq 8 ]
 }
 
+@test "what a killed fetch has kept of another state does not make the new one wrong" {
+  head -c 150000000 /dev/urandom >new && head -c 150000000 /dev/urandom >file
+  sum=$(sha256sum new | cut -d' ' -f1)
+  sources "$PWD/file" "sha256:$sum"
+  "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --streams 1 &
+  pid=$!
+  for _ in $(seq 600); do
+    [ "$(journal_lines)" -gt 1 ] && break
+    [ -d "/proc/$pid" ] || break
+    sleep 0.01
+  done
+  kill -9 $pid 2>/dev/null || true
+  wait $pid || true
+  mv new file
+  run fetch
+  [ "$status" -eq 0 ]
+  [ "$(sha256sum <data/file | cut -d' ' -f1)" = "$sum" ]
+}
+
 @test "what cannot be data is refused with one sentence that names it" {
   mkdir src
   sources "$PWD/src"

@@ -100,14 +100,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.plain(name, 200, b"<html>the service is not available</html>\n")
             return
         self.answer(name, path, fault)
-        if fault.startswith("swap:"):
-            shutil.copyfile(os.path.join(FOLDER, fault[5:]), path + ".new")
-            os.replace(path + ".new", path)
 
     def answer(self, name: str, path: str, fault: str) -> None:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             size = status.st_size
+            # This answer is the last one of the old state, and whoever has all of it finds the new one.
+            if fault.startswith("swap:"):
+                shutil.copyfile(os.path.join(FOLDER, fault[5:]), path + ".new")
+                os.replace(path + ".new", path)
             etag = '"%s"' % hashlib.md5(b"%d %d %d" % (size, status.st_mtime_ns, status.st_ino)).hexdigest()
             ranges = fault not in ("norange", "nolength") and "norange" not in fault_line(name)
             if ranges and self.headers.get("If-Match", etag) != etag:

@@ -35,6 +35,7 @@ Committer::Committer(const Settings& settings, Io& io, Parts parts)
       page_(std::move(parts.page)),
       peers_(std::move(parts.group), settings.timeout_s),
       levels_(std::move(parts.levels)),
+      sender_(std::move(parts.sender)),
       engine_(io, EngineSettings{settings.memory_bytes, settings.write_threads, settings.reuse,
                                  static_cast<uint32_t>(settings.rank)}) {
   history_.load(io, settings.dir);
@@ -50,7 +51,18 @@ SavePrediction Committer::predict() const {
   return prediction;
 }
 
-void Committer::leave() {
+RetentionPolicy Committer::retention_now() const {
+  RetentionPolicy policy = settings_.retention();
+  if (sender_) policy.held = sender_->held();
+  return policy;
+}
+
+void Committer::offer(const CheckpointName& name) {
+  if (sender_) sender_->offer(name);
+}
+
+void Committer::leave(double send_within_s) {
+  if (sender_) sender_->wait_for(send_within_s);
   if (is_leader() && settings_.recycle && check_lease(io_, settings_.dir, lease_token_))
     remove_slots(io_, settings_.dir);
 }
@@ -97,7 +109,7 @@ void Committer::remember_times(const Save& save) {
 // Only rank 0 calls this.
 Result<CheckpointName> Committer::begin_save(int64_t step) {
   DL_TRY(check_lease(io_, settings_.dir, lease_token_));
-  DL_TRY_ASSIGN(const CheckpointName name, next_checkpoint_name(io_, settings_.dir, step));
+  DL_TRY_ASSIGN(const CheckpointName name, next_checkpoint_name(io_, settings_.dir, step, above_));
   const std::string attempt = attempt_path(settings_.dir, name);
   const int rc = io_.mkdir(attempt);
   if (rc < 0) return io_error("make", attempt, rc);
@@ -146,8 +158,9 @@ Status Committer::save_together(Save* save) {
   if (!outcome) ignore(discard_attempt(io_, settings_.dir, name), "the next run removes what is left");
   auto told = peers_.group().broadcast(outcome ? say_ok() : say_error(outcome.error()), 1);
   if (outcome) {
+    offer(name);
     // A checkpoint that cannot be renamed now is tried again after the next save.
-    const auto policy = settings_.retention();
+    const auto policy = retention_now();
     auto retired = settings_.recycle ? retire_into_slot(io_, settings_.dir, policy, name, &survey_memory_)
                                      : retire(io_, settings_.dir, policy, name, &survey_memory_);
     if (retired) save->retired = *std::move(retired);

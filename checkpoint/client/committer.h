@@ -5,10 +5,12 @@
 // while no save is in flight.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "checkpoint/client/object_sender.h"
 #include "checkpoint/client/peers.h"
 #include "checkpoint/client/progress_link.h"
 #include "checkpoint/client/save_request.h"
@@ -26,10 +28,11 @@ class Committer {
  public:
   // Objects that Context::open() creates for the Committer.
   struct Parts {
-    std::string lease_token;             // rank 0: token of the lease, which we or dlrun hold
-    std::shared_ptr<ProgressLink> page;  // nullptr without dlrun
-    std::unique_ptr<Group> group;        // never nullptr
-    std::unique_ptr<Levels> levels;      // nullptr: there is no node-local level
+    std::string lease_token;               // rank 0: token of the lease, which we or dlrun hold
+    std::shared_ptr<ProgressLink> page;    // nullptr without dlrun
+    std::unique_ptr<Group> group;          // never nullptr
+    std::unique_ptr<Levels> levels;        // nullptr: there is no node-local level
+    std::unique_ptr<ObjectSender> sender;  // rank 0; nullptr: there is no object store
   };
   // settings and io are borrowed and must outlive this object.
   Committer(const Settings& settings, Io& io, Parts parts);
@@ -50,9 +53,12 @@ class Committer {
   // Notes by how many seconds the save of this train step slowed training down. It is stored when the times of the next
   // save are.
   void note_slowdown(int64_t step, double seconds) { history_.set_slowdown(step, seconds); }
-  // Called at the end of the run: removes the files that the run kept for itself in the checkpoint directory. The lease
-  // must still be held.
-  void leave();
+  const std::string& lease_token() const { return lease_token_; }
+  // New checkpoints shall be newer than all of this generation, which the object store has. Only used on rank 0.
+  void stay_above(uint32_t generation) { above_ = std::max(above_, generation); }
+  // Called at the end of the run: gives the object store so many seconds, then removes the files that the run kept for
+  // itself in the checkpoint directory. The lease must still be held.
+  void leave(double send_within_s);
 
  private:
   struct Save;  // one save while it runs
@@ -65,6 +71,9 @@ class Committer {
   Result<std::string> assemble(Save* save, const std::vector<std::string>& messages);
   Status commit(Save* save, const std::vector<std::string>& messages);
   void remember_times(const Save& save);
+  // Only rank 0: what retention may not remove now, and that a checkpoint is to be sent.
+  RetentionPolicy retention_now() const;
+  void offer(const CheckpointName& name);
   // In save_levels.cpp: the steps of a save if there is a node-local level.
   Result<std::string> attempt_directory(const CheckpointName& name);
   Status commit_by_levels(Save* save, const Result<std::vector<std::string>>& messages);
@@ -75,6 +84,8 @@ class Committer {
   const std::shared_ptr<ProgressLink> page_;
   Peers peers_;
   const std::unique_ptr<Levels> levels_;
+  const std::unique_ptr<ObjectSender> sender_;
+  uint32_t above_ = 0;
   Engine engine_;
   SurveyMemory survey_memory_;  // only used on rank 0
   SaveHistory history_;

@@ -37,7 +37,9 @@ Context::Context(Settings settings, Io& io)
 Context::~Context() {
   if (!commits_) return;  // open() failed before it created the thread
   ignore(finish_save_in_flight(), "nobody is left to be told; dlckpt_wait comes before, where it matters");
-  commits_->when_idle().leave();
+  // Where dlrun has asked us to end, somebody waits for these GPUs, and the next attempt sends what was not sent.
+  constexpr double kSendBeforeExit_s = 5;
+  commits_->when_idle().leave(pacer_.exit_step() >= 0 ? kSendBeforeExit_s : settings_.timeout_s);
 }
 
 Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
@@ -61,6 +63,11 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
     parts.levels =
         std::make_unique<Levels>(io, LevelSettings{s.dir, s.local_dir, s.node, s.partner, s.rank, s.timeout_s});
     DL_TRY(parts.levels->open());
+  }
+  if (s.rank == 0 && !s.objects.empty()) {
+    parts.sender = std::make_unique<ObjectSender>(s.dir, s.objects, s.retention());
+    DL_TRY(parts.sender->check());
+    context->sender_ = parts.sender.get();
   }
   auto committer = std::make_unique<Committer>(s, io, std::move(parts));
   context->pacer_.set_prediction(committer->predict());

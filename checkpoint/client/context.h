@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,7 @@ struct SaveStats {
   double blocked_s = 0, copy_s = 0, write_s = 0, fsync_s = 0, commit_s = 0, durable_s = 0;
   uint64_t saves = 0, failed_saves = 0, total_written_bytes = 0;  // of all saves of this context
   double total_blocked_s = 0;
+  SendStats objects;  // of rank 0
 };
 
 // The training thread's data about its last save, kept until the next one begins.
@@ -112,6 +114,9 @@ class Context {
   // restore.cpp
   Result<Restored> restore_from_levels(int64_t step, bool blobs_only, bool* healed_already);
   Status restore_members(const CheckpointName& name);
+  // restore_objects.cpp: collective. What was done, for people, with "; " behind it.
+  Result<std::string> fetch_from_objects(int64_t step);
+  Result<std::string> fetch_as_leader(int64_t step, const std::function<Status()>& tick);
   void remember_files();
 
   const Settings settings_;
@@ -137,6 +142,7 @@ class Context {
   std::optional<SaveInFlight> in_flight_;
   std::atomic<bool> copying_{false};     // a lazy save is reading registered memory
   std::optional<CommitThread> commits_;  // nullopt only during open()
+  ObjectSender* sender_ = nullptr;       // rank 0 with an object store: the Committer's, which any thread may call
   Worker copier_;                        // last member, so that it is destroyed first, before commits_
 };
 

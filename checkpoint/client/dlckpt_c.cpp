@@ -229,6 +229,9 @@ dlckpt_error dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out) {
     all.failed_saves = stats.failed_saves;
     all.total_written_bytes = stats.total_written_bytes;
     all.total_blocked_s = stats.total_blocked_s;
+    all.object_step = stats.objects.step;
+    all.object_saves = stats.objects.sent;
+    all.failed_object_saves = stats.objects.failed;
     std::memcpy(out, &all, out->struct_size);
     return {};
   });

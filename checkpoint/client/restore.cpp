@@ -38,6 +38,8 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
     restorer_.remember_damage(restored.name, members.error());
   }
   remember_files();
+  // It may be what an earlier run published and could not send.
+  if (sender_) sender_->offer(restored.name);
   *note = std::move(restored.note);
   good_step_ = restored.name.step;
   pacer_.restored(restored.name.step);
@@ -53,20 +55,24 @@ void Context::remember_files() {
   committer.engine().restored(*manifest, checkpoint_path(committer.files_directory(), manifest->name));
 }
 
-// Parts that only the nodes have are copied to the checkpoint directory first. If something damaged was passed over,
-// the nodes may have an intact copy of it, which is tried once.
+// What only the nodes or the object store have is copied to the checkpoint directory first. If something damaged was
+// passed over, the nodes may have an intact copy of it, which is tried once.
 Result<Restored> Context::restore_from_levels(int64_t step, bool blobs_only, bool* healed_already) {
   Committer& committer = commits_->when_idle();
   Peers& peers = committer.peers();
   Levels* const levels = committer.levels();
   const auto load = [&] { return blobs_only ? restorer_.peek(peers, step) : restorer_.restore(peers, step); };
   peers.group().start();
-  if (!levels) return load();
+  if (!levels && settings_.objects.empty()) return load();
   std::string brought, healed;
-  DL_TRY(levels->recover(peers.group(), /*heal=*/false, &brought));
+  if (levels) DL_TRY(levels->recover(peers.group(), /*heal=*/false, &brought));
+  if (!settings_.objects.empty()) {
+    DL_TRY_ASSIGN(const std::string fetched, fetch_from_objects(step));
+    brought += fetched;
+  }
   auto restored = load();
   const bool passed_over = restored ? !restored->note.empty() : restored.error().code == Errc::kCorrupt;
-  if (passed_over && !std::exchange(*healed_already, true)) {
+  if (levels && passed_over && !std::exchange(*healed_already, true)) {
     peers.group().start();
     DL_TRY(levels->recover(peers.group(), /*heal=*/true, &healed));
     restorer_.forget_damage();
@@ -74,7 +80,9 @@ Result<Restored> Context::restore_from_levels(int64_t step, bool blobs_only, boo
   }
   // Only rank 0 knows these notes; its messages are the ones that people read.
   if (restored) {
-    restored->note = brought + healed + restored->note;
+    std::string& note = restored->note;
+    note = brought + healed + note;
+    if (note.size() > 2 && note.compare(note.size() - 2, 2, "; ") == 0) note.resize(note.size() - 2);
     return restored;
   }
   // If no checkpoint was found, the message also says which parts the nodes hold of checkpoints that are otherwise

@@ -33,6 +33,8 @@ Status Context::save(int64_t step, unsigned flags, std::string* note) {
   if (!former && note && !in_flight_->told)
     *note = "the save of train step " + std::to_string(in_flight_->step) + " failed: " + former.error().text;
 
+  if (sender_ && note && note->empty()) *note = sender_->take_warning();
+
   const bool attached = page_ && page_->state() != ProgressPage::kNotAttached;
   Status outcome;
   commits_->when_idle()
@@ -223,6 +225,7 @@ SaveStats Context::stats() {
   if (!commits_->busy()) ignore(finish_save_in_flight(), "told in the statistics");
   SaveStats now = stats_;
   if (in_flight_ && in_flight_->outcome) now.blocked_s = *in_flight_->blocked_s;
+  if (sender_) now.objects = sender_->stats();
   return now;
 }
 

@@ -70,8 +70,9 @@ Status Committer::commit_by_levels(Save* save, const Result<std::vector<std::str
   outcome = agree_all(peers_.group(), outcome);
   save->outcome.commit_s = seconds_since(save->request.begin) - save->local_s;
   if (outcome && is_leader()) {
+    offer(name);
     // A checkpoint that cannot be renamed now is tried again after the next save.
-    auto retired = retire(io_, settings_.dir, settings_.retention(), name, &survey_memory_);
+    auto retired = retire(io_, settings_.dir, retention_now(), name, &survey_memory_);
     if (retired) save->retired = *std::move(retired);
   }
   return outcome;

@@ -15,6 +15,7 @@
 #include "checkpoint/store/directory.h"
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
+#include "common/contract/objects_place.h"
 #include "common/contract/path_pattern.h"
 #include "common/contract/request_values.h"
 
@@ -149,6 +150,7 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   // Without dlrun nobody has expanded the placeholders yet. Those of a path that is not used do not matter.
   if (!settings->dir.empty()) spec->literal = true;
   if (!settings->local_dir.empty()) spec->local.clear();
+  if (!settings->objects.empty()) spec->objects.clear();
   const PathNames names = names_in_environment([](const char* name) { return variable(name).value_or(""); });
   if (Status expanded = expand_checkpoint(names, &*spec); !expanded)
     return std::move(expanded).error().with_context(env::kCheckpoint);
@@ -157,6 +159,7 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   if (!settings->best) settings->best = spec->best;
   if (settings->local_dir.empty()) settings->local_dir = spec->local;
   settings->partner = settings->partner || spec->partner;
+  if (settings->objects.empty()) settings->objects = spec->objects;
   if (!interval_given) {
     settings->every_auto = spec->every_auto;
     if (spec->every) settings->every_s = static_cast<double>(spec->every->count());
@@ -238,6 +241,9 @@ Status check(const Settings& settings) {
   if (!settings.local_dir.empty() && (settings.local_dir.front() != '/' || settings.local_dir.size() > 1024))
     return Error{Errc::kInvalid, "the node-local directory '" + printable(settings.local_dir) +
                                      "'; allowed: an absolute path of at most 1024 bytes"};
+  if (!settings.objects.empty())
+    if (Status place = check_objects_place(settings.objects); !place)
+      return std::move(place).error().with_context("objects");
   if (settings.partner && settings.local_dir.empty())
     return Error{Errc::kInvalid,
                  "partner is given without a node-local directory, whose files it copies; give local_dir (local= or "
@@ -280,6 +286,8 @@ Result<Resolved> resolve(const dlckpt_options* given) {
   if (options.timeout_s != 0) settings.timeout_s = options.timeout_s;
   settings.keep_every = options.keep_every;
   if (options.local_dir) settings.local_dir = options.local_dir;
+  // As for the node-local level, the variable has precedence.
+  settings.objects = variable("DL_CHECKPOINT_OBJECTS").value_or(options.objects ? options.objects : "");
   settings.partner = options.partner != 0;
   if (options.best && *options.best) {
     auto best = parse_best(options.best);

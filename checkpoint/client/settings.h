@@ -39,6 +39,7 @@ struct Settings {
   std::string local_dir;      // directory of the node-local level; empty: none
   bool partner = false;       // keep a copy of the node-local checkpoint on the next node
   std::string node;           // name of this node
+  std::string objects;        // "NAME:PATH" of the object store; empty: none
 
   RetentionPolicy retention() const { return RetentionPolicy{keep, keep_every, best}; }
 };

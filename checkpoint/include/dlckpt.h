@@ -183,6 +183,10 @@ typedef struct dlckpt_options {
                             DL_CHECKPOINT), keep (its keep=) and mode (DL_CHECKPOINT_MODE). So the wishes given at
                             submission count, and one program runs unchanged on a laptop and in a job: the Python
                             module's attach() does this. CHECKPOINT_DIR never has precedence over dir. */
+  const char* objects;   /* "NAME:PATH", a folder of a remote of the user's rclone configuration, the same on all ranks:
+                            each checkpoint that is published is also sent there, by the program dlckpt beside the next
+                            train steps; see libdlckpt(3). DL_CHECKPOINT_OBJECTS has precedence; else objects= of
+                            DL_CHECKPOINT, else none. Never a credential: those are in rclone's configuration */
 } dlckpt_options;
 
 /* What dlckpt_resolve returns: the options and what the environment says, put together. */
@@ -204,8 +208,8 @@ enum { DLCKPT_SETTING_DIR = 1, DLCKPT_SETTING_EVERY = 2, DLCKPT_SETTING_KEEP = 4
  * longer commit. Rank 0 takes the directory's lease, or uses the one in DL_CHECKPOINT_LEASE.
  *   options  NULL: all from the environment. Copied
  *   out      on success a context, to be closed by dlckpt_close; on error NULL
- *   Errors   BUSY (another job holds the directory), NOT_FOUND (the parent of dir), INVALID, DENIED, NO_SPACE, IO,
- *            MEMORY; dlckpt_open_error returns the message
+ *   Errors   BUSY (another job holds the directory), NOT_FOUND (the parent of dir), INVALID (also options.objects that
+ *            cannot be used), DENIED, NO_SPACE, IO, MEMORY; dlckpt_open_error returns the message
  *   Ranks    not collective: each rank on its own, in any order
  */
 dlckpt_error dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out);
@@ -223,7 +227,9 @@ dlckpt_error dlckpt_resolve(const dlckpt_options* options, dlckpt_settings* out)
 const char* dlckpt_open_error(void);
 
 /* dlckpt_close: waits for the save in flight, then releases everything, also the lease. Never fails. Call dlckpt_wait
- * before it to learn the outcome of that save.
+ * before it to learn the outcome of that save. With options.objects rank 0 first waits until the newest checkpoint is
+ * in the object store, timeout_s at most; where dlrun has asked the program to end, 5 seconds. What was not sent then
+ * is sent by the next run that restores from this directory.
  *   ctx      may be NULL
  */
 void dlckpt_close(dlckpt_ctx* ctx);
@@ -338,6 +344,8 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
  *            dlckpt_want returned DLCKPT_WANT_EXIT
  *   Only one save is in flight at a time: a second call waits for the first. If the first failed, the second is done
  *            all the same and may return DLCKPT_OK; dlckpt_errmsg then tells of the failure, and dlckpt_stats counts it
+ *   If an earlier checkpoint did not reach the object store (options.objects), dlckpt_errmsg of rank 0 says so after
+ *            DLCKPT_OK, once for failures in a row, in a sentence that begins with "objects="; no save fails for it
  *   Errors   of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole; a member is
  *            not a regular file), NOT_FOUND (the file of a member, or the checkpoint directory: somebody removed or
  *            renamed it), BUSY (the lease was lost to another job), MEMORY: nothing is committed. Of an asynchronous
@@ -383,6 +391,9 @@ typedef struct dlckpt_save_stats {
   double durable_s; /* from the call until the checkpoint existed; 0 if it failed */
   uint64_t saves, failed_saves, total_written_bytes;
   double total_blocked_s;
+  /* Rank 0, with options.objects, at the time of the call: */
+  int64_t object_step; /* the last train step that is in the object store; -1: none of this run */
+  uint64_t object_saves, failed_object_saves; /* sent; not sent, each after several tries */
 } dlckpt_save_stats;
 
 /* dlckpt_stats: returns how long saves took and what they wrote. A save in flight does not count yet.
@@ -397,6 +408,10 @@ dlckpt_error dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out);
  * world size wrote it, and pass parts to one another over TCP (dlckpt-format(5) and libdlckpt(3) say how; if they
  * cannot connect, each rank reads what it needs itself). Tensors of the checkpoint that are not registered are not
  * read. Waits for the save in flight.
+ * With options.objects rank 0 first fetches from the object store what is newer than the newest checkpoint of the
+ * directory (or of the train step, if the directory has none of it). If the store does not answer, the directory's
+ * checkpoint is loaded, and dlckpt_errmsg says so; if there is none, the result is IO, so that no program starts anew
+ * where it should have gone on.
  *   step           a train step, or DLCKPT_LATEST: the newest checkpoint that verifies. Blocks are verified while they
  *                  are loaded. If one does not verify when others are in memory already, all ranks go on to the next
  *                  older checkpoint and load that completely, so that the outcome is never a mixture. Then the return

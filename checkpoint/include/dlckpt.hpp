@@ -138,6 +138,7 @@ struct Options {
   int write_threads = 0, recycle = 0;
   std::string local_dir;
   int partner = 0, reuse = 0, environment_first = 0;
+  std::string objects;
 
   /* The same for the C functions. Its strings belong to this object, which must live on unchanged. */
   dlckpt_options c() const noexcept {
@@ -162,6 +163,7 @@ struct Options {
     o.partner = partner;
     o.reuse = reuse;
     o.environment_first = environment_first;
+    o.objects = text(objects);
     return o;
   }
 };
@@ -213,7 +215,8 @@ inline bool has_nul(const std::string& text) noexcept {
   return text.find('\0') != std::string::npos;
 }
 inline bool has_nul(const Options& options) noexcept {
-  return has_nul(options.dir) || has_nul(options.run_id) || has_nul(options.best) || has_nul(options.local_dir);
+  return has_nul(options.dir) || has_nul(options.run_id) || has_nul(options.best) || has_nul(options.local_dir) ||
+         has_nul(options.objects);
 }
 inline Status nul_in(const char* what) {
   return refused(std::string(what) + " holds a NUL character");

@@ -60,6 +60,8 @@ std::vector<RetentionVerdict> decide_retention(std::vector<CheckpointFacts> chec
       verdict.reason = "just written";
     } else if (facts.pinned) {
       verdict.reason = "pinned";
+    } else if (policy.held.count(facts.name.save_id) > 0) {
+      verdict.reason = "being sent to the object store";
     } else if (!facts.intact) {
       verdict.remove = intact >= keep;
       verdict.reason =

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct RetentionPolicy {
   int keep = 3;                    // newest checkpoints, >= 1
   int64_t keep_every = 0;          // those of train steps divisible by this are kept, too; 0: none
   std::optional<BestMetric> best;  // the best by a metric are kept, too
+  std::set<uint64_t> held{};       // save ids of those that are being read, which stay for as long as that takes
 };
 
 // The facts about one committed checkpoint on which retention depends.
@@ -37,9 +39,9 @@ struct RetentionVerdict {
 
 // Returns one verdict for each checkpoint, newest first, whatever the given order. It keeps: the newest `keep` intact
 // ones, the newest one of each train step divisible by keep_every, the `best.count` best of those that have the metric
-// (the newer one if values are equal), pinned ones, and just_written. Hence the newest intact one is never removed. A
-// damaged one counts for none of these rules (somebody may repair it) and is removed once `keep` newer intact ones
-// exist. If no checkpoint is intact, none is removed.
+// (the newer one if values are equal), pinned ones, held ones, and just_written. Hence the newest intact one is never
+// removed. A damaged one counts for none of these rules (somebody may repair it) and is removed once `keep` newer
+// intact ones exist. If no checkpoint is intact, none is removed.
 std::vector<RetentionVerdict> decide_retention(std::vector<CheckpointFacts> checkpoints, const RetentionPolicy& policy,
                                                const std::optional<CheckpointName>& just_written);
 

@@ -56,10 +56,10 @@ Error error_or_gone(Io& io, const std::string& dir, const CheckpointName& name, 
   return is_gone(io, dir, name) ? gone_error(io, dir, name) : error;
 }
 
-Result<CheckpointName> next_checkpoint_name(Io& io, const std::string& dir, int64_t step) {
+Result<CheckpointName> next_checkpoint_name(Io& io, const std::string& dir, int64_t step, uint32_t above) {
   DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(io, dir));
-  uint64_t generation = 1;
-  if (!names.empty()) generation = std::min<uint64_t>(uint64_t{names.front().generation()} + 1, UINT32_MAX);
+  const uint32_t highest = std::max(above, names.empty() ? 0 : names.front().generation());
+  const uint64_t generation = std::min<uint64_t>(uint64_t{highest} + 1, UINT32_MAX);
   return CheckpointName{step, generation << 32 | (random_u64() & UINT32_MAX)};
 }
 

@@ -26,8 +26,8 @@ Error error_or_gone(Io& io, const std::string& dir, const CheckpointName& name, 
 // How often a reader of the newest checkpoint lists the directory again if all the checkpoints that it saw are gone.
 constexpr int kLooks = 100;
 
-// A name for a new checkpoint, newer than all in the directory.
-Result<CheckpointName> next_checkpoint_name(Io& io, const std::string& dir, int64_t step);
+// A name for a new checkpoint, newer than all in the directory, and than all of generation `above`.
+Result<CheckpointName> next_checkpoint_name(Io& io, const std::string& dir, int64_t step, uint32_t above = 0);
 // The path of the attempt with that name.
 std::string attempt_path(const std::string& dir, const CheckpointName& name);
 std::string checkpoint_path(const std::string& dir, const CheckpointName& name);

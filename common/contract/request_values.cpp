@@ -8,6 +8,7 @@
 
 #include "common/base/parse.h"
 #include "common/contract/image_file.h"
+#include "common/contract/objects_place.h"
 
 namespace dl {
 namespace {
@@ -20,7 +21,8 @@ constexpr std::chrono::seconds kMaxEvery{30LL * 86400};
 
 constexpr const char* kFrameworkForm = "NAME[:VERSION], each of letters, digits and . _ + -, at most 64";
 constexpr const char* kCheckpointForm =
-    "PATH[,every=TIME|Nsteps|auto][,keep=N][,keep-every=N][,best=METRIC:min|max:N][,local=DIR][,partner]";
+    "PATH[,every=TIME|Nsteps|auto][,keep=N][,keep-every=N][,best=METRIC:min|max:N][,local=DIR][,partner]"
+    "[,objects=NAME:PATH]";
 constexpr const char* kBestForm = "METRIC:min|max:N, METRIC of letters, digits and . _ + - /, N from 1 to 1000";
 
 // All messages have the same shape; `reason` may be empty.
@@ -46,7 +48,7 @@ Result<std::string> parse_checkpoint_path(std::string_view path, std::string_vie
     return refuse(path, fmt::format("is a path longer than {} bytes", kMaxPathBytes), kCheckpointForm);
   if (has_control_character(path)) return refuse(path, "holds a control character", kCheckpointForm);
   // `--dl-checkpoint=every=10m` is far more often a forgotten path than a folder of that name.
-  for (const char* key : {"every=", "keep=", "keep-every=", "best=", "local="}) {
+  for (const char* key : {"every=", "keep=", "keep-every=", "best=", "local=", "objects="}) {
     if (path.rfind(key, 0) != 0) continue;
     return refuse(text, "has no PATH",
                   std::string(kCheckpointForm) + " (a folder of this name: ./" + printable(path) + ")");
@@ -111,6 +113,13 @@ Status parse_local(std::string_view value, CheckpointSpec* spec) {
   return {};
 }
 
+Status parse_objects(std::string_view value, CheckpointSpec* spec) {
+  if (Status place = check_objects_place(value); !place) return std::move(place).error().with_context("objects");
+  if (Status checked = check_path_pattern(value); !checked) return std::move(checked).error().with_context("objects");
+  spec->objects = value;
+  return {};
+}
+
 // Parses one KEY=VALUE, or a word, behind the path.
 Status parse_checkpoint_option(std::string_view field, CheckpointSpec* spec) {
   const size_t equals = field.find('=');
@@ -140,6 +149,7 @@ Status parse_checkpoint_option(std::string_view field, CheckpointSpec* spec) {
     return {};
   }
   if (key == "local") return parse_local(value, spec);
+  if (key == "objects") return parse_objects(value, spec);
   return refuse(field, "is not an option of a checkpoint",
                 std::string(kCheckpointForm) + "; a PATH that holds a comma stands in double quotes");
 }
@@ -265,6 +275,12 @@ Status expand_checkpoint(const PathNames& names, CheckpointSpec* spec) {
     return refuse(*local, fmt::format("holds a '{}', which local= cannot", (*local)[at]),
                   "another job name, or local=DIR without %x and %%");
   spec->local = *std::move(local);
+  auto objects = expand_path(spec->objects, names);
+  if (!objects) return std::move(objects).error().with_context("objects");
+  if (const size_t at = objects->find_first_of(",%$`\""); at != std::string::npos)
+    return refuse(*objects, fmt::format("holds a '{}', which objects= cannot", (*objects)[at]),
+                  "another job name, or objects=NAME:PATH without %x and %%");
+  spec->objects = *std::move(objects);
   return {};
 }
 
@@ -282,6 +298,7 @@ std::string format_checkpoint(const CheckpointSpec& spec) {
   if (spec.best) out += ",best=" + format_best(*spec.best);
   if (!spec.local.empty()) out += ",local=" + spec.local;
   if (spec.partner) out += ",partner";
+  if (!spec.objects.empty()) out += ",objects=" + spec.objects;
   return out;
 }
 

@@ -59,15 +59,16 @@ bool is_metric_name(std::string_view text);
 Result<BestMetric> parse_best(std::string_view text);
 std::string format_best(const BestMetric& best);
 
-// --dl-checkpoint=PATH[,every=10m|50steps|auto][,keep=3][,keep-every=1000][,best=loss:min:2][,local=DIR][,partner].
+// --dl-checkpoint=PATH[,every=10m|50steps|auto][,keep=3][,keep-every=1000][,best=loss:min:2][,local=DIR][,partner]
+// [,objects=NAME:PATH].
 // PATH is absolute or relative to the working directory of the job, at most 1024 bytes, without control characters, and
 // may hold patterns (path_pattern.h). A PATH in double quotes, with \ before " and \, is taken literally: it may hold
 // commas, and its patterns are not expanded.
 // every: a time (1s..30d), a number of train steps ("50steps"), or "auto": the interval follows from measurements.
 // keep: 1..1000. keep-every: checkpoints of train steps divisible by this number are kept as well. best: see
 // BestMetric. local: an absolute path on each node, which is written first; it may hold the same patterns, also beside
-// a PATH in quotes. partner (needs local): a copy on the next node. The options may come in any order, each at most
-// once; other keys are refused.
+// a PATH in quotes. partner (needs local): a copy on the next node. objects: see objects_place.h; with the same
+// patterns. The options may come in any order, each at most once; other keys are refused.
 struct CheckpointSpec {
   std::string path;
   std::optional<std::chrono::seconds> every;  // interval as a time
@@ -78,12 +79,13 @@ struct CheckpointSpec {
   std::optional<BestMetric> best = {};
   std::string local = {};  // empty: none
   bool partner = false;
-  bool literal = false;  // the path was in quotes, or is already expanded: its patterns have no meaning
+  std::string objects = {};  // empty: none
+  bool literal = false;      // the path was in quotes, or is already expanded: its patterns have no meaning
 };
 Result<CheckpointSpec> parse_checkpoint(std::string_view text);
-// Replaces the patterns of path, unless it is literal, and of local by the job's names, and makes the spec literal.
-// kInvalid if a name is empty that they need, or if local then has a character that it cannot be written with, such as
-// a comma of the job's name. Doing it again changes nothing.
+// Replaces the patterns of path, unless it is literal, of local and of objects by the job's names, and makes the spec
+// literal. kInvalid if a name is empty that they need, or if local or objects then has a character that it cannot be
+// written with, such as a comma of the job's name. Doing it again changes nothing.
 Status expand_checkpoint(const PathNames& names, CheckpointSpec* spec);
 // The canonical text, which parse_checkpoint() reads back to the same value.
 std::string format_checkpoint(const CheckpointSpec& spec);

@@ -68,6 +68,7 @@ PlanFacts read_plan(const record::JobDir& dir, bool foreign) {
     if (auto best = parse_best(value_or<std::string>(*item, "best", ""))) spec.best = *std::move(best);
     spec.local = value_or<std::string>(*item, "local", "");
     spec.partner = value_or(*item, "partner", false);
+    spec.objects = value_or<std::string>(*item, "objects", "");
     facts.checkpoint = format_checkpoint(spec);
   }
   return facts;

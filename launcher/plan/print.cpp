@@ -402,6 +402,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
     if (spec.best) item["best"] = format_best(*spec.best);
     if (!spec.local.empty()) item["local"] = spec.local;
     if (spec.partner) item["partner"] = true;
+    if (!spec.objects.empty()) item["objects"] = spec.objects;
     json["checkpoint"] = std::move(item);
   }
   if (plan.batch)

@@ -33,7 +33,7 @@ steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committe
   checkpoints ck 3 7
   watch_words &
   watcher=$!
-  run "$dlckpt" send ck lab:bucket/run
+  RCLONE_BWLIMIT=60k run "$dlckpt" send ck lab:bucket/run # so slowly that it is seen
   [ "$status" -eq 0 ]
   contains "$output" 'train step 7, .* sent to lab:bucket/run'
   [ "$("$dlckpt" send ck lab:bucket/run --json | jq -c '[.sent, .step]')" = '[false,7]' ]
@@ -154,7 +154,7 @@ steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committe
   echo 503 >faults
   run "$dlckpt" send ck lab:bucket/run
   [ "$status" -eq 3 ]
-  contains "$output" 'lab:bucket/run.*503'
+  contains "$output" 'lab:bucket/run.*Service ?Unavailable'
   rm faults
   [ "$(steps_in lab:bucket/run)" = '[5]' ]
 }

@@ -57,6 +57,15 @@ TEST(CheckpointRetention, PinnedAndJustWrittenOnesStay) {
   EXPECT_EQ(kept_steps(decide_retention(all, {1, 0, {}}, all[1].name)), (Steps{4, 2, 1}));
 }
 
+TEST(CheckpointRetention, WhatIsBeingSentStaysUntilItIs) {
+  const std::vector<CheckpointFacts> all{facts(1, 100), facts(2, 200), facts(3, 300)};
+  RetentionPolicy policy{1, 0, {}};
+  policy.held = {all[0].name.save_id};
+  EXPECT_EQ(kept_steps(decide_retention(all, policy, {})), (Steps{300, 100}));
+  policy.held.clear();
+  EXPECT_EQ(kept_steps(decide_retention(all, policy, {})), (Steps{300}));
+}
+
 TEST(CheckpointRetention, DamagedOnesNeverPushOutAGoodOne) {
   std::vector<CheckpointFacts> all{facts(1, 1), facts(2, 2), facts(3, 3), facts(4, 4)};
   all[3].intact = all[2].intact = false;

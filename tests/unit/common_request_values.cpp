@@ -108,6 +108,8 @@ TEST(Checkpoint, options_come_in_any_order_and_may_be_left_out) {
   EXPECT_FALSE(bare->best);
   EXPECT_EQ(bare->local, "");
   EXPECT_FALSE(bare->partner);
+  EXPECT_EQ(bare->objects, "");
+  EXPECT_EQ(parse_checkpoint("ck,objects=lab:bucket/%j/a b,keep=2")->objects, "lab:bucket/%j/a b");
   EXPECT_EQ(parse_checkpoint("./every=10m")->path, "./every=10m");
   EXPECT_EQ(parse_checkpoint("/d\xc3\xa9j\xc3\xa0")->path, "/d\xc3\xa9j\xc3\xa0");
 }
@@ -156,6 +158,17 @@ TEST(Checkpoint, of_other_forms_is_refused) {
                           "ck,partner",
                           "ck,local=/tmp,partner=1",
                           "ck,local=/tmp,partner,partner",
+                          "objects=lab:x",
+                          "ck,objects=",
+                          "ck,objects=/tmp/x",
+                          "ck,objects=lab:",
+                          "ck,objects=lab:/",
+                          "ck,objects=lab:a/../b",
+                          "ck,objects=lab:%q",
+                          "ck,objects=https://host/x",
+                          "ck,objects=@name",
+                          "ck,objects=:s3:bucket",
+                          "ck,objects=lab:x,objects=lab:y",
                           "ck,retain=2",
                           "a,b",
                           "c\nk",
@@ -180,11 +193,20 @@ TEST(Checkpoint, of_other_forms_is_refused) {
   expect_refused(parse_checkpoint(std::string("ck\0x", 4)), "NUL");
 }
 
+TEST(Checkpoint, does_not_repeat_a_credential_that_it_refuses) {
+  for (const char* bad : {"ck,objects=:s3,secret_access_key=planted:bucket",
+                          "ck,objects=lab,secret_access_key=planted:x", "ck,objects=https://user:planted@host/x"}) {
+    const auto refused = parse_checkpoint(bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().text.find("planted"), std::string::npos) << refused.error().text;
+  }
+}
+
 TEST(Checkpoint, survives_writing_and_reading) {
   for (const char* text : {"/a", "ck,every=10m", "ck,every=1h30m,keep=7", "a b,every=50steps,keep=1000",
                            "ck,every=auto,keep-every=7,best=acc:max:3,local=/dev/shm,partner", "ck,local=/tmp/x y",
-                           "ck-%a,local=/tmp/%u/%A_%a", "\"a,b\",local=/tmp/%j", "~/ck-%j,keep=2",
-                           "\"/lr=0.1,bs=32/$x/%q \\\" \\\\\",every=5m", "\"~x\""}) {
+                           "ck,objects=lab:bucket/%j,keep=2", "ck-%a,local=/tmp/%u/%A_%a", "\"a,b\",local=/tmp/%j",
+                           "~/ck-%j,keep=2", "\"/lr=0.1,bs=32/$x/%q \\\" \\\\\",every=5m", "\"~x\""}) {
     auto first = parse_checkpoint(text);
     ASSERT_TRUE(first) << text;
     auto second = parse_checkpoint(format_checkpoint(*first));
@@ -219,6 +241,8 @@ TEST(Checkpoint, has_names_of_the_job_in_its_path_and_in_that_of_the_node) {
   EXPECT_EQ(expanded("ck,local=/tmp/%x", names),
             "'/tmp/lr=0.1,b' holds a ',', which local= cannot; allowed: another job name, or local=DIR without %x and "
             "%%");
+  EXPECT_EQ(expanded("ck,objects=lab:bucket/%u/%j", names), "ck,keep=3,objects=lab:bucket/ada/12_3");
+  EXPECT_NE(expanded("ck,objects=lab:%x", names).find("holds a ',', which objects= cannot"), std::string::npos);
   PathNames alone;
   name_job("12", &alone);
   EXPECT_NE(expanded("ck,local=/tmp/%a", alone).find("local: '/tmp/%a': '%a' is the index in a job array"),

@@ -51,6 +51,9 @@ class SaveStats(NamedTuple):
     failed_saves: int = 0
     total_written_bytes: int = 0
     total_blocked_s: float = 0.0
+    object_step: int = -1  # learner 0: the last train step in the object store
+    object_saves: int = 0
+    failed_object_saves: int = 0
 
 
 class Context:

@@ -389,10 +389,10 @@ class Job(Progress):
         if failed_before and self._context is not None:
             stats = self._context.stats()
             self._failures = stats.failed_saves
-            if stats.outcome != library.OK and stats.step != self.train_step:
+            if stats.outcome != library.OK and stats.step != self.train_step and not failed_before.startswith("objects="):
                 self._tell_failure(stats.step, error_for(stats.outcome, failed_before))
-            else:  # the reported save is this one, which has ended already
-                self._say("a checkpoint was not saved: " + failed_before)
+            else:  # the reported save is this one, which has ended already; or none was, and the store failed
+                self._say(failed_before if failed_before.startswith("objects=") else "a checkpoint was not saved: " + failed_before)
         if flags & library.SYNC:
             self._saved_step = self.train_step
 

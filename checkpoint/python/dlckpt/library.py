@@ -56,6 +56,9 @@ class SaveStats(ctypes.Structure):
         ("failed_saves", c_uint64),
         ("total_written_bytes", c_uint64),
         ("total_blocked_s", c_double),
+        ("object_step", c_int64),
+        ("object_saves", c_uint64),
+        ("failed_object_saves", c_uint64),
     ]
 
 
@@ -82,6 +85,7 @@ class Options(ctypes.Structure):
         ("partner", c_int),
         ("reuse", c_int),
         ("environment_first", c_int),
+        ("objects", c_char_p),
     ]
 
 

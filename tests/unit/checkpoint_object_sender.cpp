@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which checkpoints are sent to an object store, and when. In place of dlckpt a script notes what it is asked to do and
+// waits until it may; tests/python/test_object_store.py has the real one.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "checkpoint/client/object_program.h"
+#include "checkpoint/client/object_sender.h"
+#include "tests/unit/checkpoint_support.h"
+
+namespace dl::ckpt::test {
+namespace {
+
+CheckpointName name_of(uint32_t generation) {
+  return CheckpointName{int64_t{generation} * 10, uint64_t{generation} << 32 | 7};
+}
+
+class ObjectSending : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(program_) << "#!/bin/sh\necho \"$@\" >>" << dir_.path() << "/asked\n"
+                            << "while [ ! -e " << dir_.path() << "/go ]; do sleep 0.02; done\n"
+                            << ". " << dir_.path() << "/go\n";
+    ::chmod(program_.c_str(), 0700);
+    ::setenv("DLCKPT_PROGRAM", program_.c_str(), 1);
+  }
+  void TearDown() override { ::unsetenv("DLCKPT_PROGRAM"); }
+  // From now on each process does this, and no earlier.
+  void go(const std::string& script) const {
+    std::ofstream(dir_.path() + "/new") << script << "\n";
+    std::rename((dir_.path() + "/new").c_str(), (dir_.path() + "/go").c_str());
+  }
+  std::vector<std::string> asked() const {
+    std::ifstream file(dir_.path() + "/asked");
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+  void until_asked(size_t count) const {
+    while (asked().size() < count) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+  TempDir dir_;
+  const std::string program_ = dir_.path() + "/program";
+};
+
+TEST_F(ObjectSending, WhileOneIsSentOnlyTheNewestWaitsAndNeitherIsRetired) {
+  ObjectSender sender("/ck", "lab:x", RetentionPolicy{2, 5, BestMetric{"loss", true, 1}});
+  EXPECT_TRUE(sender.held().empty());
+  sender.offer(name_of(1));
+  until_asked(1);
+  sender.offer(name_of(2));
+  sender.offer(name_of(3));
+  EXPECT_EQ(sender.held(), (std::set<uint64_t>{name_of(1).save_id, name_of(3).save_id}));
+  EXPECT_FALSE(sender.wait_for(0.05));
+  go("echo ok");
+  EXPECT_TRUE(sender.wait_for(60));
+  EXPECT_TRUE(sender.held().empty());
+  const std::string behind = " lab:x --keep 2 --keep-every 5 --best loss:min:1 --beside " + std::to_string(::getpid());
+  EXPECT_EQ(asked(), (std::vector<std::string>{"send /ck/" + format_checkpoint_name(name_of(1)) + behind,
+                                               "send /ck/" + format_checkpoint_name(name_of(3)) + behind}));
+  EXPECT_EQ(sender.stats().sent, 2U);
+  EXPECT_EQ(sender.stats().step, 30);
+  EXPECT_EQ(sender.take_warning(), "");
+}
+
+TEST_F(ObjectSending, FailuresInARowAreCountedAndToldOnce) {
+  go("echo 'dlckpt: the store is away' >&2; exit 3");
+  ObjectSender sender("/ck", "lab:x", {});
+  for (uint32_t i = 1; i <= 3; ++i) {
+    sender.offer(name_of(i));
+    EXPECT_TRUE(sender.wait_for(60));
+  }
+  EXPECT_EQ(sender.stats().failed, 3U);
+  EXPECT_EQ(sender.stats().step, -1);
+  EXPECT_EQ(sender.take_warning(),
+            "objects=lab:x: train step 10 was not sent: the store is away; it is in the checkpoint directory, and the "
+            "next one is tried");
+  EXPECT_EQ(sender.take_warning(), "");
+  go("echo ok");
+  sender.offer(name_of(4));
+  EXPECT_TRUE(sender.wait_for(60));
+  EXPECT_EQ(sender.stats().step, 40);
+  go("kill -9 $$");
+  sender.offer(name_of(5));
+  EXPECT_TRUE(sender.wait_for(60));
+  EXPECT_NE(sender.take_warning().find("train step 50 was not sent: dlckpt was ended"), std::string::npos);
+}
+
+TEST_F(ObjectSending, AnEndOfTheRunEndsIt) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    ObjectSender sender("/ck", "lab:x", {});
+    sender.offer(name_of(1));
+    until_asked(1);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+TEST_F(ObjectSending, AnAnswerCountsWhoeverReapsTheProcess) {
+  go("echo ok a b; echo 'dlckpt: a remark' >&2");
+  std::vector<std::string> remarks;
+  const auto before = std::signal(SIGCHLD, SIG_IGN);  // the kernel does, as some programs want it
+  const auto answer = run_object_program(
+      {"fetch"}, "", [] { return Status(); }, &remarks);
+  std::signal(SIGCHLD, before);
+  ASSERT_TRUE(answer) << answer.error().text;
+  EXPECT_EQ(*answer, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(remarks, (std::vector<std::string>{"a remark"}));
+}
+
+TEST_F(ObjectSending, AMissingProgramIsRefusedWithASentence) {
+  ::setenv("DLCKPT_PROGRAM", "/nowhere/dlckpt", 1);
+  const Status checked = ObjectSender("/ck", "lab:x", {}).check();
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, Errc::kInvalid);
+  EXPECT_NE(checked.error().text.find("objects=lab:x: the program dlckpt is neither"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dl::ckpt::test

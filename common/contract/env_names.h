@@ -55,7 +55,11 @@ constexpr const char* kAccumulation = "DL_ACCUMULATION";  // passes in which it 
 constexpr const char* kLrScale = "DL_LR_SCALE";           // the factor for its learning rate: "1.41421356"
 constexpr const char* kLocalGpus = "DL_LOCAL_GPUS";       // "2,3": its GPUs, counted within those visible on its node
 constexpr const char* kPorts = "DL_PORTS";                // "40001,40002": TCP ports held for it on its node
-constexpr const char* kPeers = "DL_PEERS";        // "10.0.0.1:40001,...": first held port of each learner, by rank
+constexpr const char* kPeers = "DL_PEERS";  // "10.0.0.1:40001,...": first held port of each learner, by rank
+// Where the directory of an elastic pool listens, and the file of its secret (dlpool.h). A program that opens the
+// directory sets them for its members and clients.
+constexpr const char* kPool = "DL_POOL";  // HOST:PORT
+constexpr const char* kPoolSecret = "DL_POOL_SECRET";
 constexpr const char* kJobDir = "DL_JOB_DIR";     // absolute path of the job directory
 constexpr const char* kAttempt = "DL_ATTEMPT";    // 1-based count of starts of this job's learners
 constexpr const char* kRunId = "DL_RUN_ID";       // unique for each start of the learners: 1..64 of [A-Za-z0-9._-]

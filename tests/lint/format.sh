@@ -21,11 +21,11 @@ findings=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | xargs awk '
   FNR <= 3 && /SPDX-License-Identifier: Apache-2.0/ { named = 1 }
   END { if (file != "" && !named) print file }')
 check "every C and C++ file names its licence" "$findings"
-for header in checkpoint/include/dlckpt.h checkpoint/include/dlckpt_batch.h launcher/collectives/include/dllearner.h; do
+for header in checkpoint/include/dlckpt.h checkpoint/include/dlckpt_batch.h launcher/collectives/include/dllearner.h launcher/pool/include/dlpool.h; do
   check "$header compiles alone as C99" "$(gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c "$header" 2>&1)"
   check "$header compiles alone as C++" "$(g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$header" 2>&1)"
 done
-for header in checkpoint/include/dlckpt.hpp checkpoint/include/dlckpt_batch.hpp checkpoint/include/dlckpt_read.hpp; do
+for header in checkpoint/include/dlckpt.hpp checkpoint/include/dlckpt_batch.hpp checkpoint/include/dlckpt_read.hpp launcher/pool/include/dlpool.hpp; do
   findings=$(for standard in c++17 c++20; do
     g++ -std=$standard -Wall -Wextra -Wpedantic -Wshadow -Werror -fno-exceptions -fno-rtti -fsyntax-only -x c++ "$header" 2>&1
   done)

@@ -32,6 +32,7 @@ checkpoint/tools        | common/base common/cli common/contract common/json com
 launcher/gpu            | common/json
 launcher/bind           | common/base common/process
 launcher/collectives    | common/base common/contract common/json
+launcher/pool           | common/base common/contract
 launcher/rendezvous     | common/base
 launcher/slurm_cli      | common/base common/process
 launcher/record         | common/base common/contract common/json common/scaling
@@ -69,7 +70,7 @@ includes=$(project_files | grep -E '\.(h|hpp|c|cpp)$' | while read -r file; do
 done | awk '
   function room_of(path,   part) { return split(path, part, "/") > 2 ? part[1] "/" part[2] : part[1] "/." }
   # An installed header names its neighbours as they lie once installed.
-  $1 ~ /^[^/]+\/include\// && $3 !~ /\// { folder = $1; sub(/[^/]*$/, "", folder); $3 = folder $3 }
+  $1 ~ /^[^/]+\/([^/]+\/)?include\// && $3 !~ /\// { folder = $1; sub(/[^/]*$/, "", folder); $3 = folder $3 }
   $3 != "config.h" { print room_of($1), room_of($3), $1 ":" $2, $3 }')
 # FOLDER1 FOLDER2, where a file of FOLDER1 includes one of FOLDER2, whatever their depth; a folder is not part of the one that it lies in.
 folders=$(awk '

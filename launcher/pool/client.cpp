@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/pool/client.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "common/base/clock.h"
+
+namespace dl::pool {
+
+Client::Client(std::string directory, std::string secret, double timeout_s, uint64_t id)
+    : directory_(std::move(directory)), hub_(std::move(secret)), core_(id, kSlots), timeout_s_(timeout_s) {}
+
+Result<std::unique_ptr<Client>> Client::open(std::string directory, std::string secret, double timeout_s) {
+  uint64_t id = 0;
+  if (::getrandom(&id, sizeof id, 0) != static_cast<ssize_t>(sizeof id))
+    return errno_error("a random number for a client of a pool", errno);
+  std::unique_ptr<Client> client(new Client(std::move(directory), std::move(secret), timeout_s, id));
+  DL_TRY(client->hub_.open());
+  return client;
+}
+
+Status Client::call(std::vector<Call>* calls) {
+  if (abandoned_)
+    return Error{Errc::kBusy, "a call to the pool got no answer in time, so this client can only be closed"};
+  core_.begin(calls);
+  return until_done(static_cast<int64_t>(1000 * timeout_s_));
+}
+
+void Client::farewell(double limit_s) {
+  if (abandoned_) return;
+  core_.farewell();
+  ignore(until_done(static_cast<int64_t>(1000 * limit_s)), "the pool may be gone; then nobody remembers this client");
+}
+
+Status Client::until_done(int64_t limit_ms) {
+  const int64_t until = monotonic_ms() + limit_ms;
+  while (!core_.done()) {
+    const int64_t now = monotonic_ms();
+    if (now >= until) {
+      abandoned_ = true;
+      return Error{Errc::kTimeout, (met_directory_ ? "the pool" : "the directory of the pool") + (" at " + directory_) +
+                                       " did not answer within " + std::to_string(limit_ms / 1000) + " s"};
+    }
+    for (const ClientPost& post : core_.due(now)) send(post);
+    const int64_t next = core_.next_ms();
+    const int64_t pause = next < 0 ? until - now : std::clamp<int64_t>(next - now, 1, until - now);
+    for (const Event& event : hub_.wait(core_.done() ? 0 : pause)) take(event);
+  }
+  return {};
+}
+
+void Client::send(const ClientPost& post) {
+  auto found = links_.find(post.to);
+  if (found == links_.end()) {
+    const std::string* address = post.to == 0 ? &directory_ : core_.address(post.to);
+    auto link = address == nullptr ? Result<Link>(Error{}) : hub_.connect(*address, Who::kClient);
+    if (!link) return core_.broken(post.to, monotonic_ms());
+    found = links_.emplace(post.to, *link).first;
+    who_[*link] = post.to;
+  }
+  hub_.send(found->second, post.message);
+}
+
+void Client::take(const Event& event) {
+  const auto found = who_.find(event.link);
+  if (found == who_.end()) return;
+  const MemberId who = found->second;
+  switch (event.what) {
+    case Event::What::kOpened:
+      if (who == 0) met_directory_ = true;
+      return;
+    case Event::What::kMessage:
+      if (event.message.kind == Kind::kTable && who == 0) core_.table(event.message, monotonic_ms());
+      if (event.message.kind == Kind::kAnswer && who != 0) core_.answered(event.message, monotonic_ms());
+      return;
+    case Event::What::kClosed:
+      who_.erase(found);
+      links_.erase(who);
+      return core_.broken(who, monotonic_ms());
+  }
+}
+
+}  // namespace dl::pool

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dlpool.h: the public C API of libdlpool, which makes an object of the program's own an *elastic pool*: several
+ * processes (members) hold its keys between them, clients address them as one, and members join and leave while the
+ * pool serves. C++ programs use dlpool.hpp, a class template over these functions. dlpool(3) is an overview.
+ *
+ * Terms. A *key* is any text; it belongs to one of 1,024 *slots* for ever. Each slot has one *owner* and, unless the
+ * pool was opened without, one *copy* at another member. The *directory* says who owns which slot; it is part of one
+ * process that lives as long as the pool, such as learner 0, and carries no updates.
+ *
+ * What is promised
+ *   - An update is applied once. One whose answer was lost with a connection, or that met a slot that was moving, is
+ *     sent again by the client, and the slot answers as it did before if it had applied it.
+ *   - An update that was answered is not lost when members join or leave. With copies it is not lost either when a
+ *     member is killed, or its host, before the slots of the last one that was killed had copies again; that takes as
+ *     long as it takes to send them. What is lost beyond that is never served as if it were empty: calls fail with
+ * LOST.
+ *   - A client's calls for one key are carried out in their order, those of different keys in any.
+ *   - A read sees all updates that were answered before it was called.
+ *
+ * Functions return DLPOOL_OK or an error; dlpool_error() then has one sentence. INTERNAL is possible everywhere. The
+ * library prints nothing, and never exits. It starts a thread for a directory, and none for members and clients.
+ */
+#ifndef DLPOOL_H
+#define DLPOOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLPOOL_API_VERSION 1
+#define DLPOOL_SLOTS 1024
+#define DLPOOL_MAX_KEY 1024                  /* bytes */
+#define DLPOOL_MAX_BYTES ((size_t)64 << 20)  /* of an update, a read or an answer */
+#define DLPOOL_MAX_STATE ((size_t)128 << 20) /* of one slot, as saved, with the answers that it keeps */
+
+typedef struct dlpool_directory dlpool_directory;
+typedef struct dlpool_member dlpool_member;
+typedef struct dlpool_client dlpool_client;
+typedef struct dlpool_bytes dlpool_bytes; /* what an object's function answers; see dlpool_put */
+
+/* Values are part of the ABI. */
+typedef enum dlpool_result {
+  DLPOOL_OK = 0,
+  DLPOOL_E_INVALID = 1, /* an argument is malformed or out of range; nothing was done */
+  DLPOOL_E_OBJECT = 2,  /* the object refused; the sentence is its own. Its state is as it was */
+  DLPOOL_E_LOST = 3,    /* state of this slot was lost with members that were killed: start from a checkpoint */
+  DLPOOL_E_TIMEOUT = 4, /* no answer in time. Whether the update was applied is not known: the client can only be
+                           closed */
+  DLPOOL_E_PEER = 5,    /* the directory is gone, or does not have this secret */
+  DLPOOL_E_DENIED = 6,  /* the file of the secret may be read by others, or belongs to somebody else */
+  DLPOOL_E_MEMORY = 7,
+  DLPOOL_E_STATE = 8,    /* called too late: see the function */
+  DLPOOL_E_INTERNAL = 9, /* a fault of the library */
+  DLPOOL_E_FULL = 10,    /* 8,192 other clients have updated this slot and were not closed */
+  DLPOOL_E_IO = 11       /* an operating system call failed */
+} dlpool_result;
+
+/* One sentence about the last error of this thread; "" if there was none. Valid until the thread's next call. */
+const char* dlpool_error(void);
+const char* dlpool_version(void);
+/* The slot of a key, 0 to DLPOOL_SLOTS - 1. */
+int dlpool_slot(const void* key, size_t key_size);
+
+/* The directory. */
+
+typedef struct dlpool_directory_options {
+  size_t struct_size;      /* sizeof(dlpool_directory_options) */
+  const char* listen;      /* numeric address; NULL: 127.0.0.1. For members on other hosts: that of this host's network,
+                              or 0.0.0.0 */
+  int port;                /* 0: any */
+  const char* secret_file; /* a new secret is put there, mode 0600, for members and clients of the same user.
+                              NULL: from the environment, DL_POOL_SECRET */
+  int min, max;            /* members; 0: 1. The slots are divided when min members have joined */
+  int without_copies;      /* 1: no copies: half the work, and a member that is killed loses its slots */
+  int fixed;               /* 1: what members want does not change the size, which stays min */
+  /* Called when the size that the pool should have differs from the members that it has, and when either changes: start
+   * what is missing. Those that are too many are told to leave by the directory itself, the youngest first. Called in
+   * the directory's thread; may call nothing of the library. NULL: members come and go as they like. */
+  void (*size)(void* user, int wanted, int present);
+  void* user;
+} dlpool_directory_options;
+
+/* What a directory knows, for people and tests. */
+typedef struct dlpool_facts {
+  size_t struct_size;
+  int members;      /* that are not about to leave */
+  int wanted;       /* the size that was decided */
+  int unsettled;    /* slots that are to move or to be copied */
+  int lost;         /* slots whose state is lost */
+  uint64_t moved;   /* slots that were given from one member to another, since the beginning */
+  uint64_t version; /* of the table */
+} dlpool_facts;
+
+/* Starts a directory in a thread of its own. Errors: INVALID, DENIED, IO (cannot listen, cannot write the secret). */
+dlpool_result dlpool_directory_open(const dlpool_directory_options* options, dlpool_directory** out);
+int dlpool_directory_port(const dlpool_directory* directory); /* -1 if NULL */
+dlpool_result dlpool_directory_facts(dlpool_directory* directory, dlpool_facts* facts);
+/* Ends the pool: members end with DLPOOL_OK, and what they hold is gone. May be NULL. */
+void dlpool_directory_close(dlpool_directory* directory);
+
+/* Members. */
+
+/* What a member has measured since it asked `wanted` the last time. */
+typedef struct dlpool_load {
+  size_t struct_size;
+  int members;         /* that the pool has */
+  int queued;          /* the most calls that waited together */
+  double seconds;      /* for which the rest was measured, about 0.2 */
+  double busy_seconds; /* of them in the object's functions */
+  double cpu_seconds;  /* CPU time of this process */
+  uint64_t updates, reads;
+} dlpool_load;
+
+/* Appends to what the function answers. MEMORY. */
+dlpool_result dlpool_put(dlpool_bytes* answer, const void* data, size_t size);
+
+/* The object. All functions are called from the thread that called dlpool_member_serve, one at a time. They return 0,
+ * or anything else for a failure, in which case the answer is a sentence that says why. */
+typedef struct dlpool_object {
+  size_t struct_size;
+  void* user;
+  /* Changes the state of one key. Owner and copy each carry it out, in the same order, so that what it does and answers
+   * may depend on nothing but the state of the slot and these bytes: no clock, no random numbers. Answers are kept
+   * until the client's next update of the slot, so they should be short. A failure leaves the state as it was. */
+  int (*apply)(void* user, int slot, const void* key, size_t key_size, const void* bytes, size_t size,
+               dlpool_bytes* answer);
+  /* Changes nothing. NULL: reads are refused. */
+  int (*read)(void* user, int slot, const void* key, size_t key_size, const void* bytes, size_t size,
+              dlpool_bytes* answer);
+  /* All keys of a slot as bytes, and back. A failure ends this member, as if it had been killed. */
+  int (*save)(void* user, int slot, dlpool_bytes* state);
+  int (*load)(void* user, int slot, const void* state, size_t size, dlpool_bytes* why);
+  void (*drop)(void* user, int slot); /* forgets all keys of the slot */
+  /* How many members the pool should have, judged from this object's own state. The directory asks all members five
+   * times a second; dlpool(3) has the rule by which it decides. NULL: as many as there are. */
+  int (*wanted)(void* user, const dlpool_load* load);
+} dlpool_object;
+
+/* Options of members and clients. */
+typedef struct dlpool_options {
+  size_t struct_size;
+  const char* directory;   /* HOST:PORT. NULL: from the environment, DL_POOL */
+  const char* secret_file; /* NULL: from the environment, DL_POOL_SECRET */
+  double timeout_s;        /* of clients: longest wait of a call. 0: 60. At most 86400 */
+} dlpool_options;
+
+/* Makes a member, which joins when it serves. Errors: INVALID, DENIED, IO. */
+dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_object* object, dlpool_member** out);
+/* Serves until the member may end: because it was told to leave, or called dlpool_member_leave, and its slots have
+ * moved; or because the pool was closed. Errors: PEER, OBJECT (save or load failed), IO. STATE: it has served already.
+ */
+dlpool_result dlpool_member_serve(dlpool_member* member);
+/* Asks to leave. The last member stays until another has joined. Threads any; may be called in a signal handler. */
+void dlpool_member_leave(dlpool_member* member);
+/* May be NULL. Not while it serves. */
+void dlpool_member_destroy(dlpool_member* member);
+
+/* Clients. One thread at a time for each client. */
+
+typedef struct dlpool_call {
+  int read; /* 0: an update */
+  const void* key;
+  size_t key_size;
+  const void* bytes;
+  size_t size;
+  dlpool_result result; /* out: OK, OBJECT, LOST, FULL or INVALID */
+  const void* answer;   /* out: of OBJECT the sentence. Valid until the client's next call */
+  size_t answer_size;   /* out */
+} dlpool_call;
+
+/* Does not connect yet. Errors: INVALID, DENIED, IO. */
+dlpool_result dlpool_client_open(const dlpool_options* options, dlpool_client** out);
+/* Carries the calls out, those of different slots at the same time. Returns OK if all are, else the first error. Waits
+ * where the pool has no members yet, and where slots move. Errors: INVALID, OBJECT, LOST, FULL, TIMEOUT, PEER. */
+dlpool_result dlpool_call_many(dlpool_client* client, dlpool_call* calls, size_t count);
+/* May be NULL. The pool forgets the client, which takes one message for each slot that it has updated. */
+void dlpool_client_close(dlpool_client* client);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLPOOL_H */

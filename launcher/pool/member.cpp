@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/pool/member.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/clock.h"
+
+namespace dl::pool {
+namespace {
+
+constexpr int64_t kSayMs = 200;
+constexpr int64_t kAgainMs = 20;
+constexpr int64_t kDrainMs = 2000;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+Answer MeasuredObject::apply(int slot, std::string_view key, std::string_view bytes) {
+  const int64_t begin = now_ns();
+  Answer answer = object_->apply(slot, key, bytes);
+  load_.busy_seconds += 1e-9 * static_cast<double>(now_ns() - begin);
+  ++load_.updates;
+  return answer;
+}
+
+Answer MeasuredObject::read(int slot, std::string_view key, std::string_view bytes) {
+  const int64_t begin = now_ns();
+  Answer answer = object_->read(slot, key, bytes);
+  load_.busy_seconds += 1e-9 * static_cast<double>(now_ns() - begin);
+  ++load_.reads;
+  return answer;
+}
+
+Load MeasuredObject::take() {
+  Load load = std::exchange(load_, {});
+  const int64_t now = now_ns();
+  const double cpu = cpu_seconds();
+  if (since_ns_ != 0) {
+    load.seconds = 1e-9 * static_cast<double>(now - since_ns_);
+    load.cpu_seconds = cpu - cpu_before_;
+  }
+  since_ns_ = now;
+  cpu_before_ = cpu;
+  return load;
+}
+
+Member::Member(std::string directory, std::string secret, Object* object)
+    : directory_(std::move(directory)), hub_(std::move(secret)), object_(object), core_(&object_, kSlots) {}
+
+Result<std::unique_ptr<Member>> Member::create(std::string directory, std::string secret, Object* object) {
+  std::unique_ptr<Member> member(new Member(std::move(directory), std::move(secret), object));
+  DL_TRY(member->hub_.open());
+  return member;
+}
+
+void Member::leave() {
+  asked_to_leave_ = true;
+  hub_.wake();
+}
+
+Status Member::join() {
+  DL_TRY_ASSIGN(directory_link_, hub_.connect(directory_, Who::kJoiner));
+  return {};
+}
+
+// Clients that wait for an answer of this member must see that they have to ask another one.
+Status Member::serve() {
+  Status status = serve_on();
+  if (status) hub_.drain(kDrainMs);
+  hub_.shut();
+  return status;
+}
+
+Status Member::serve_on() {
+  DL_TRY(join());
+  object_.take();
+  while (!core_.may_end()) {
+    const std::vector<Event> events = hub_.wait(joined_ ? std::max<int64_t>(next_look_ms_ - monotonic_ms(), 0) : -1);
+    const auto calls = std::count_if(events.begin(), events.end(), [](const Event& event) {
+      return event.message.kind == Kind::kUpdate || event.message.kind == Kind::kRead;
+    });
+    waiting_ = std::max(waiting_, static_cast<int>(calls));
+    // The directory first: whoever was given up must not answer any more.
+    for (const Event& event : events)
+      if (event.link == directory_link_) DL_TRY(take(event));
+    for (const Event& event : events)
+      if (event.link != directory_link_ && !core_.may_end()) DL_TRY(take(event));
+    if (!core_.failure().empty()) return Error{Errc::kInternal, core_.failure()};
+    if (joined_ && monotonic_ms() >= next_look_ms_) say_wanted();
+    connect_again();
+    send_posts();
+  }
+  return {};
+}
+
+Status Member::take(const Event& event) {
+  if (event.what == Event::What::kOpened) {
+    opened(event.link);
+    if (event.link == directory_link_ && !joined_) {
+      DL_TRY(hub_.listen(hub_.local_host(directory_link_), 0));
+      Message join;
+      join.kind = Kind::kJoin;
+      join.bytes = endpoint(hub_.local_host(directory_link_), hub_.port());
+      hub_.send(directory_link_, join);
+      joined_ = true;
+      next_look_ms_ = monotonic_ms() + kSayMs;
+    }
+    return {};
+  }
+  if (event.what == Event::What::kClosed) return closed(event.link);
+  if (event.link == directory_link_) {
+    core_.from_directory(event.message);
+    return {};
+  }
+  if (!hub_.is_open(event.link)) return {};  // its place was taken
+  if (const auto peer = peer_of_.find(event.link); peer != peer_of_.end()) {
+    core_.acknowledged(peer->second, event.message);
+    return {};
+  }
+  if (hub_.who(event.link) == Who::kMember)
+    hub_.send(event.link, core_.from_member(event.message));
+  else if (hub_.who(event.link) == Who::kClient)
+    core_.from_client(event.link, event.message);
+  else
+    hub_.close(event.link);
+  return {};
+}
+
+// What a peer has still to say on an older connection is older than what it repeats on the new one.
+void Member::opened(Link link) {
+  if (link == directory_link_ || peer_of_.count(link) != 0 || hub_.who(link) != Who::kMember) return;
+  Link& place = accepted_[hub_.member(link)];
+  if (place != 0) hub_.close(place);
+  place = link;
+}
+
+Status Member::closed(Link link) {
+  if (link == directory_link_) {
+    if (core_.may_end()) return {};
+    return Error{Errc::kIo,
+                 joined_ ? "the directory of the pool at " + directory_ + " is gone"
+                         : "the directory of the pool at " + directory_ + " does not answer, or has another secret"};
+  }
+  const auto found = peer_of_.find(link);
+  if (found == peer_of_.end()) return {};
+  again_ms_[found->second] = monotonic_ms() + kAgainMs;
+  peers_.erase(found->second);
+  peer_of_.erase(found);
+  return {};
+}
+
+void Member::connect_again() {
+  std::vector<MemberId> due;
+  for (const auto& [peer, at_ms] : again_ms_)
+    if (at_ms <= monotonic_ms()) due.push_back(peer);
+  for (const MemberId peer : due) {
+    send_posts();  // what was posted before goes nowhere, and is posted again below
+    again_ms_.erase(peer);
+    core_.again(peer);
+  }
+  if (!again_ms_.empty()) next_look_ms_ = std::min(next_look_ms_, monotonic_ms() + kAgainMs);
+}
+
+void Member::send_to(MemberId peer, const Message& message) {
+  if (again_ms_.count(peer) != 0) return;
+  auto link = peers_.find(peer);
+  if (link == peers_.end()) {
+    const auto& members = core_.members();
+    const auto found =
+        std::find_if(members.begin(), members.end(), [peer](const Peer& member) { return member.id == peer; });
+    if (found == members.end()) return;
+    auto opened = hub_.connect(found->address, Who::kMember, core_.id());
+    if (!opened) {
+      again_ms_[peer] = monotonic_ms() + kAgainMs;
+      return;
+    }
+    link = peers_.emplace(peer, *opened).first;
+    peer_of_[*opened] = peer;
+  }
+  hub_.send(link->second, message);
+}
+
+void Member::send_posts() {
+  for (const MemberPost& post : core_.posts()) {
+    if (post.to == MemberPost::To::kDirectory)
+      hub_.send(directory_link_, post.message);
+    else if (post.to == MemberPost::To::kMember)
+      send_to(static_cast<MemberId>(post.id), post.message);
+    else
+      hub_.send(post.id, post.message);
+  }
+}
+
+void Member::say_wanted() {
+  next_look_ms_ = monotonic_ms() + kSayMs;
+  Load load = object_.take();
+  load.members = static_cast<int>(core_.members().size());
+  load.queued = std::exchange(waiting_, 0);
+  Message message;
+  message.kind = Kind::kWanted;
+  message.number = static_cast<uint64_t>(std::max(object_.wanted(load), 1));
+  hub_.send(directory_link_, message);
+  if (!asked_to_leave_ || said_so_) return;
+  said_so_ = true;
+  message.kind = Kind::kLeave;
+  hub_.send(directory_link_, message);
+}
+
+}  // namespace dl::pool

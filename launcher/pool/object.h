@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A member's part of the user's object, as the runtime calls it: from one thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "launcher/pool/once.h"
+
+namespace dl::pool {
+
+// What a member has measured since it was asked the last time.
+struct Load {
+  int members = 0;          // that the pool has
+  int queued = 0;           // updates and reads that have come and are not carried out yet, at this moment
+  double seconds = 0;       // for which the rest was measured
+  double busy_seconds = 0;  // of them in the object's functions
+  double cpu_seconds = 0;   // CPU time of the process
+  uint64_t updates = 0, reads = 0;
+};
+
+class Object {
+ public:
+  Object() = default;
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  virtual ~Object() = default;
+
+  // Changes the state of one key. Owner and copy each carry it out, so that it may depend on nothing but state and
+  // bytes.
+  virtual Answer apply(int slot, std::string_view key, std::string_view bytes) = 0;
+  virtual Answer read(int slot, std::string_view key, std::string_view bytes) = 0;
+  // The state of all keys of a slot.
+  virtual Result<std::string> save(int slot) = 0;
+  virtual Status load(int slot, std::string_view bytes) = 0;
+  virtual void drop(int slot) = 0;  // forgets all keys of the slot
+  virtual int wanted(const Load& load) = 0;
+};
+
+}  // namespace dl::pool

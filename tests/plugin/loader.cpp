@@ -186,7 +186,7 @@ TEST_F(Loader, a_part_for_another_slurm_and_a_file_that_is_none_are_never_used) 
   EXPECT_NE(submit(&status), "");
   EXPECT_EQ(said(logged_errors()), "");  // the same fault is told once
   std::ofstream(place(kOther), std::ios::trunc) << "no shared object";
-  ::usleep(2100 * 1000);
+  ::usleep(2100 * 1000);  // it looks once a second
   EXPECT_NE(submit(&status), "");
   EXPECT_NE(said(logged_errors()).find("job_submit.so cannot be loaded ("), std::string::npos);
 }

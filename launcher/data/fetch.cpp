@@ -151,7 +151,7 @@ class Fetch {
 
   // The source has changed: what is still the same in the work folder goes on under the new key.
   Status list_again(Wanted* wanted) {
-    const Manifest before = std::move(wanted->manifest);
+    const Manifest before = std::exchange(wanted->manifest, {});
     const std::string old_key = wanted->key, told = wanted->told;
     Counts& counts = progress_->counts;
     counts.total -= before.bytes();

@@ -54,10 +54,10 @@ object_server() {
 
 # nowhere_planted DIR...: the secret is in no file but the configuration.
 nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s3 "$@"; }
-# watch_words: notes in ./words the command lines of all that runs of ours, until ./watched is there.
+# watch_words: notes in ./words the command lines of all rclones and dlckpts but the server's, which has the secret, until ./watched is there.
 watch_words() {
   while [ ! -e watched ]; do
-    cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -aoE '(rclone|dlckpt) .*' >>words
+    ps -eo args | grep -E '(rclone|dlckpt) ' | grep -v ' serve s3 ' >>words
     sleep 0.02
   done
 }

@@ -57,7 +57,7 @@ nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s
 # watch_words: notes in ./words the command lines of all rclones and dlckpts but the server's, which has the secret, until ./watched is there.
 watch_words() {
   while [ ! -e watched ]; do
-    ps -eo args | grep -E '(rclone|dlckpt) ' | grep -v ' serve s3 ' >>words
+    pgrep -af '(rclone|dlckpt) ' | grep -v ' serve s3 ' >>words || true
     sleep 0.02
   done
 }

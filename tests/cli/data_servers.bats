@@ -42,7 +42,7 @@ s3_server() {
   local port
   port=$(free_port)
   RCLONE_CONFIG=/dev/null rclone serve s3 --addr "127.0.0.1:$port" --auth-key AKIAPLANTEDPLANTED12,pLanTeDs3cretKey --vfs-cache-mode off \
-    --dir-cache-time 0s --poll-interval 0 s3 >s3.log 2>&1 3>&- &
+    --dir-cache-time 100ms --poll-interval 0 s3 >s3.log 2>&1 3>&- &
   printf '[lab]\ntype = s3\nprovider = Rclone\nendpoint = http://127.0.0.1:%s\naccess_key_id = AKIAPLANTEDPLANTED12\nsecret_access_key = pLanTeDs3cretKey\nuse_multipart_uploads = false\n' "$port" >rclone.conf
   chmod 600 rclone.conf
   for _ in $(seq 100); do

@@ -94,7 +94,8 @@ class NodeCache {
   Result<std::vector<std::string>> keys_in(const std::string& folder) const;
   static Result<std::vector<std::string>> names_in(const std::string& path);
   std::string work_name(const std::string& key) const;
-  // Whether somebody may be fetching into a folder below unfinished/: of this node his lock tells, of others only the time.
+  // Whether somebody may be fetching into a folder below unfinished/: of this node his lock tells, of others only the
+  // time.
   bool at_work(const SetInfo& set) const;
   // Removes what a fetch has left behind; false: somebody fetches it.
   Result<bool> drop_work(const SetInfo& set) const;

@@ -21,6 +21,7 @@
 #include "common/site/site_data.h"
 #include "launcher/ctl/slurm_output.h"
 #include "launcher/record/sources_file.h"
+#include "launcher/slurm_cli/job_text.h"
 
 namespace dl::ctl {
 namespace {
@@ -43,46 +44,44 @@ Result<std::vector<data::Source>> sources_of(const PrefetchOptions& options, con
                                            data::shown_place(options.source))};
 }
 
-// The value of NAME= in what "scontrol --oneliner show job" prints; empty if it is not there.
-std::string shown_field(const std::string& shown, const std::string& name) {
-  for (const std::string& word : split(shown, ' '))
-    if (word.rfind(name + "=", 0) == 0) return word.substr(name.size() + 1);
-  return {};
+Result<slurm_cli::JobText> show_job(const std::string& job) {
+  DL_TRY_ASSIGN(const std::string shown, slurm_output({"scontrol", "show", "job", job}, kSbatchLimit));
+  return slurm_cli::parse_job_text(shown, job);
 }
 
 // What the job shall wait for: the fetch, and what it waits for already.
-Result<std::string> dependency_with(const std::string& shown, const std::string& prefetch) {
-  const std::string before = shown_field(shown, "Dependency");
+Result<std::string> dependency_with(const slurm_cli::JobText& job, const std::string& prefetch) {
+  const std::string before = slurm_cli::given(job.value("Dependency"));
   if (before.find('?') != std::string::npos)
     return Error{Errc::kConflict, fmt::format("it waits for any one of several jobs ({}), and Slurm cannot have it "
                                               "wait for another one as well; allowed: conditions with commas",
                                               printable(before, 200))};
   std::string dependency = "afterany:" + prefetch;
-  if (before != "(null)" && !before.empty())
+  if (!before.empty())
     for (const std::string& one : split(before, ',')) dependency += "," + one.substr(0, one.find('('));
   return dependency;
 }
 
 // Checks, before anything is submitted, that the job can be made to wait. Root may change any job, but what root
 // fetches lies in root's own part of the cache.
-Status check_waiting(const std::string& job) {
-  DL_TRY_ASSIGN(const std::string shown, slurm_output({"scontrol", "--oneliner", "show", "job", job}, kSbatchLimit));
-  const std::string owner = shown_field(shown, "UserId");  // "ada(1000)"
+Status check_waiting(const std::string& id) {
+  DL_TRY_ASSIGN(const slurm_cli::JobText job, show_job(id));
+  const std::string& owner = job.value("UserId");  // "ada(1000)"
   const std::string number = owner.substr(std::min(owner.rfind('('), owner.size()));
   if (number != fmt::format("({})", ::geteuid()))
     return Error{Errc::kDenied, fmt::format("job {} is of {}, who would not find the data in the cache of uid {}; "
                                             "allowed: a job of your own",
-                                            printable(job, 50), printable(owner, 100), ::geteuid())};
-  auto dependency = dependency_with(shown, "1");
-  return dependency ? Status() : Status(std::move(dependency).error().with_context("job " + printable(job, 50)));
+                                            printable(id, 50), printable(owner, 100), ::geteuid())};
+  auto dependency = dependency_with(job, "1");
+  return dependency ? Status() : Status(std::move(dependency).error().with_context("job " + printable(id, 50)));
 }
 
 // Has the job wait for the other one, besides what it waits for already. The job may have begun: then nothing is
 // fetched for it, since it fetches by itself.
-Status let_wait(const std::string& job, const std::string& prefetch) {
-  DL_TRY_ASSIGN(const std::string shown, slurm_output({"scontrol", "--oneliner", "show", "job", job}, kSbatchLimit));
-  DL_TRY_ASSIGN(const std::string dependency, dependency_with(shown, prefetch));
-  auto done = slurm_output({"scontrol", "update", "JobId=" + job, "Dependency=" + dependency}, kSbatchLimit);
+Status let_wait(const std::string& id, const std::string& prefetch) {
+  DL_TRY_ASSIGN(const slurm_cli::JobText job, show_job(id));
+  DL_TRY_ASSIGN(const std::string dependency, dependency_with(job, prefetch));
+  auto done = slurm_output({"scontrol", "update", "JobId=" + id, "Dependency=" + dependency}, kSbatchLimit);
   return done ? Status() : Status(std::move(done).error());
 }
 

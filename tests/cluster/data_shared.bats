@@ -63,7 +63,8 @@ fetched_bytes() { jq .fetched "dl-$1"/data/fetch-n*.json; }
   [ "$status" -ne 0 ]
   assert_contains "$output" "job $job: it waits for any one of several jobs \(.*\?.*\), .*; allowed: conditions with commas"
   chmod 777 .
-  theirs=$(on_login setpriv --reuid=65533 --regid=65533 --clear-groups sbatch --parsable -N1 --wrap true)
+  # The name is chosen by its user, and scontrol quotes nothing.
+  theirs=$(on_login setpriv --reuid=65533 --regid=65533 --clear-groups sbatch --parsable -N1 --job-name='x UserId=root(0)' --wrap true)
   run dlctl data prefetch "$PWD/set,cache=node" --job "$theirs"
   [ "$status" -ne 0 ]
   assert_contains "$output" "job $theirs is of .*; allowed: a job of your own"

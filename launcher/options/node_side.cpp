@@ -39,9 +39,8 @@ int times_without_node_side(const std::string& reason) {
 std::string reason_without_node_side(const std::string& node, const std::string& job, int before, bool* hold) {
   *hold = before + 1 >= kMostTimes;
   const std::string why = fmt::format(
-      "{} {}{} of {}), so that programs there would lack what --dl-* flags give them; an administrator finds out why "
-      "by "
-      "`dlctl doctor` there",
+      "{} {}{} of {}), so that programs there would lack what --dl-* flags give them; an administrator finds out "
+      "why by `dlctl doctor` there",
       fault_of(node), kTime, before + 1, kMostTimes);
   if (*hold) return fmt::format("{}; the job is held now: when it is mended, dlctl resume {}", why, job);
   return fmt::format("{}; the job waits, and is tried again in {} minutes", why, kTryAgain.count());

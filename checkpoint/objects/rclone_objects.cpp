@@ -25,7 +25,7 @@ struct Call {
   ObjectLevel::TakePiece take{};
 };
 
-Result<data::HelperEnd> call(const std::string& subcommand, Call call, const std::atomic<bool>* stop) {
+Result<data::HelperEnd> call(const std::string& subcommand, Call call) {
   data::HelperRun run;
   run.argv = data::rclone_command(subcommand);
   // Where nothing large is moved, trying again is left to our callers: rclone's own way takes 23 s for one answer of
@@ -35,7 +35,6 @@ Result<data::HelperEnd> call(const std::string& subcommand, Call call, const std
   run.next = std::move(call.next);
   run.out = std::move(call.take);
   run.stall_ms = kStallMs;
-  run.stop = stop;
   auto end = data::run_helper(run);
   if (!end) return data::no_rclone(std::move(end).error());
   return end;
@@ -48,12 +47,12 @@ bool was_missing(const data::HelperEnd& end, const Error& error) {
 
 }  // namespace
 
-Result<std::unique_ptr<RcloneObjects>> RcloneObjects::open(const std::string& place, const std::atomic<bool>* stop) {
+Result<std::unique_ptr<RcloneObjects>> RcloneObjects::open(const std::string& place) {
   DL_TRY(check_objects_place(place));
   DL_TRY(data::check_remote_known(place));
   std::string root = place;
   while (root.back() == '/') root.pop_back();
-  return std::unique_ptr<RcloneObjects>(new RcloneObjects(std::move(root), stop));
+  return std::unique_ptr<RcloneObjects>(new RcloneObjects(std::move(root)));
 }
 
 std::string RcloneObjects::place(const std::string& key) const {
@@ -69,7 +68,7 @@ Status RcloneObjects::put_at(const std::string& place, uint64_t size, const Next
       return Error{Errc::kInternal, fmt::format("{}: {} bytes instead of {}", printable(place, 400), given, size)};
     return piece;
   };
-  DL_TRY_ASSIGN(const data::HelperEnd end, call("rcat", {{fmt::format("--size={}", size), place}, counted, {}}, stop_));
+  DL_TRY_ASSIGN(const data::HelperEnd end, call("rcat", {{fmt::format("--size={}", size), place}, counted, {}}));
   if (end.status != 0) return data::rclone_error("send " + printable(place, 400), end);
   if (given != size) return Error{Errc::kBusy, "send " + printable(place, 400) + ": rclone ended before all was sent"};
   return {};
@@ -79,7 +78,7 @@ Status RcloneObjects::put(const std::string& key, uint64_t size, const NextPiece
   if (key.substr(key.rfind('/') + 1) != kManifestName) return put_at(place(key), size, next);
   const std::string part = place(key + kPartEnding);
   DL_TRY(put_at(part, size, next));
-  DL_TRY_ASSIGN(const data::HelperEnd end, call("moveto", {{part, place(key)}, {}, {}}, stop_));
+  DL_TRY_ASSIGN(const data::HelperEnd end, call("moveto", {{part, place(key)}, {}, {}}));
   if (end.status != 0) return data::rclone_error("send " + printable(place(key), 400), end);
   return {};
 }
@@ -93,7 +92,7 @@ Status RcloneObjects::read(const std::string& key, uint64_t at, uint64_t size, c
     return take(piece);
   };
   Call words{{fmt::format("--offset={}", at), fmt::format("--count={}", size), place(key)}, {}, counted};
-  DL_TRY_ASSIGN(const data::HelperEnd end, call("cat", std::move(words), stop_));
+  DL_TRY_ASSIGN(const data::HelperEnd end, call("cat", std::move(words)));
   if (end.status != 0) return data::rclone_error("read " + printable(place(key), 400), end);
   // rclone counts a missing object, and one that ends before, as success.
   if (taken < size)
@@ -114,10 +113,12 @@ Result<std::vector<ObjectLevel::Object>> RcloneObjects::list(const std::string& 
   Call words{{"--recursive", "--files-only", "--format=sp", "--separator=\t"}, {}, take};
   if (folder.empty()) words.words.emplace_back("--include=/step-*/*");
   words.words.push_back(folder.empty() ? root_ : place(folder));
-  DL_TRY_ASSIGN(const data::HelperEnd end, call("lsf", std::move(words), stop_));
+  DL_TRY_ASSIGN(const data::HelperEnd end, call("lsf", std::move(words)));
   if (end.status != 0) {
+    // A place that cannot be opened must not count as an empty one: a program would start anew.
+    if (end.status == data::kRcloneNoFolder) return std::vector<Object>();
     Error error = data::rclone_error("list " + printable(root_, 400), end);
-    if (error.code == Errc::kNotFound) return std::vector<Object>();
+    if (error.code == Errc::kNotFound) error.code = Errc::kInvalid;  // the remote's configuration
     return error;
   }
   std::vector<Object> objects;
@@ -133,7 +134,7 @@ Result<std::vector<ObjectLevel::Object>> RcloneObjects::list(const std::string& 
 }
 
 Status RcloneObjects::erase(const std::string& key) {
-  DL_TRY_ASSIGN(const data::HelperEnd end, call("deletefile", {{place(key)}, {}, {}}, stop_));
+  DL_TRY_ASSIGN(const data::HelperEnd end, call("deletefile", {{place(key)}, {}, {}}));
   if (end.status == 0) return {};
   Error error = data::rclone_error("remove " + printable(place(key), 400), end);
   if (was_missing(end, error)) return {};
@@ -141,7 +142,7 @@ Status RcloneObjects::erase(const std::string& key) {
 }
 
 Status RcloneObjects::erase_folder(const std::string& folder) {
-  DL_TRY_ASSIGN(const data::HelperEnd end, call("purge", {{place(folder)}, {}, {}}, stop_));
+  DL_TRY_ASSIGN(const data::HelperEnd end, call("purge", {{place(folder)}, {}, {}}));
   if (end.status == 0) return {};
   Error error = data::rclone_error("remove " + printable(place(folder), 400), end);
   if (was_missing(end, error)) return {};

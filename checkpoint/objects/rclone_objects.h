@@ -8,7 +8,6 @@
 // which the commit and the fetch notice.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,9 +20,9 @@ namespace dl::ckpt {
 class RcloneObjects : public ObjectLevel {
  public:
   // place: "NAME:PATH", as check_objects_place() allows it. Asks no server. kNotFound: the remote is not configured;
-  // kDenied: its configuration can be read by others; kUnsupported: there is no rclone. All calls end soon after *stop
-  // (may be nullptr) is set. SIGPIPE must be ignored.
-  static Result<std::unique_ptr<RcloneObjects>> open(const std::string& place, const std::atomic<bool>* stop = nullptr);
+  // kDenied: its configuration can be read by others; kUnsupported: there is no rclone. SIGPIPE must be ignored. All
+  // calls block; a server that says nothing ends one after 300 s.
+  static Result<std::unique_ptr<RcloneObjects>> open(const std::string& place);
 
   Status put(const std::string& key, uint64_t size, const NextPiece& next) override;
   Status read(const std::string& key, uint64_t at, uint64_t size, const TakePiece& take) override;
@@ -32,12 +31,11 @@ class RcloneObjects : public ObjectLevel {
   Status erase_folder(const std::string& folder) override;
 
  private:
-  RcloneObjects(std::string root, const std::atomic<bool>* stop) : root_(std::move(root)), stop_(stop) {}
+  explicit RcloneObjects(std::string root) : root_(std::move(root)) {}
   std::string place(const std::string& key) const;
   Status put_at(const std::string& place, uint64_t size, const NextPiece& next);
 
   const std::string root_;
-  const std::atomic<bool>* const stop_;
 };
 
 }  // namespace dl::ckpt

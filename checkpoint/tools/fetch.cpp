@@ -104,24 +104,27 @@ Result<Fetched> fetch(const Options& options) {
   DL_TRY_ASSIGN(HeldLease lease, HeldLease::take(options.dir));
   DL_TRY_ASSIGN(std::vector<CheckpointName> here, scan_checkpoints(posix_io(), options.dir));
   DL_TRY_ASSIGN(const std::vector<CheckpointName> names, wanted(options, there, here, &fetched.why));
-  Status failed;
+  Status copied;
   for (const CheckpointName& name : names) {
     ProgressBar bar(format_checkpoint_name(name));
-    failed = fetch_checkpoint(*level, name, posix_io(), options.dir, [&](uint64_t done, uint64_t all) {
+    copied = fetch_checkpoint(*level, name, posix_io(), options.dir, [&](uint64_t done, uint64_t all) {
       lease.keep();
       bar.update(done, all);
     });
-    if (failed) {
+    if (copied) {
       fetched.name = name;
       return fetched;
     }
     // Only damage makes an older one the better choice.
-    if (failed.error().code != Errc::kCorrupt) return std::move(failed).error();
-    complain(failed.error().text);
+    if (copied.error().code != Errc::kCorrupt) return std::move(copied).error();
+    complain(copied.error().text);
   }
-  if (failed) return fetched;
-  return Error{Errc::kCorrupt, names.size() > 1 ? "none of these checkpoints in " + options.place + " is sound"
-                                                : "no other checkpoint in " + options.place + " is newer"};
+  // Where the directory has a checkpoint, it is the one to go on from, and the caller has to know what is newest there.
+  if (copied || (options.beside > 0 && !here.empty())) return fetched;
+  return Error{Errc::kCorrupt, names.size() > 1
+                                   ? fmt::format("all {} checkpoints in {} that could be fetched are damaged",
+                                                 names.size(), options.place)
+                                   : "the only checkpoint in " + options.place + " that could be fetched is damaged"};
 }
 
 Json name_or_null(const std::optional<CheckpointName>& name) {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/tools/objects.h"
 
+#include <dirent.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <thread>
 
+#include "common/base/parse.h"
 #include "common/contract/data_request.h"
 
 namespace dl::ckpt::tool {
@@ -18,9 +20,18 @@ namespace {
 constexpr int kLowerPriority = 10;
 constexpr std::chrono::milliseconds kLookEvery{200};
 
-std::atomic<bool>& parent_is_gone() {
-  static std::atomic<bool> gone{false};
-  return gone;
+// Keeps the descriptors 0 to 2 alone.
+void close_descriptors() {
+#ifdef SYS_close_range
+  if (::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0) == 0) return;
+#endif
+  std::vector<int> open;
+  if (DIR* folder = ::opendir("/proc/self/fd")) {
+    while (const dirent* item = ::readdir(folder))
+      if (const auto fd = parse_int(item->d_name, STDERR_FILENO + 1, INT_MAX)) open.push_back(static_cast<int>(*fd));
+    ::closedir(folder);
+  }
+  for (const int fd : open) ::close(fd);
 }
 
 }  // namespace
@@ -31,7 +42,7 @@ bool is_object_place(const std::string& path) {
 
 Result<std::unique_ptr<RcloneObjects>> open_objects(const std::string& place) {
   std::signal(SIGPIPE, SIG_IGN);  // a rclone that ends early is an error of one call
-  return RcloneObjects::open(place, &parent_is_gone());
+  return RcloneObjects::open(place);
 }
 
 void add_beside(CommandLine* command, int64_t* pid) {
@@ -41,14 +52,14 @@ void add_beside(CommandLine* command, int64_t* pid) {
 void work_beside(int64_t pid) {
   if (pid <= 0) return;
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(number, SIG_IGN);
-#ifdef SYS_close_range
-  ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0);
-#endif
+  close_descriptors();
   ::setpriority(PRIO_PROCESS, 0, kLowerPriority);
-  // PR_SET_PDEATHSIG would tell of the end of the thread that has started us.
+  // PR_SET_PDEATHSIG would tell of the end of the thread that has started us. This process ends at once, and rclone
+  // with it, without cleaning up: the next run may be at work in the directory already, and collects what was left
+  // there.
   std::thread([pid] {
     while (::getppid() == pid) std::this_thread::sleep_for(kLookEvery);
-    parent_is_gone() = true;
+    ::_exit(kNothing);
   }).detach();
 }
 

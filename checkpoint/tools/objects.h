@@ -14,14 +14,14 @@ namespace dl::ckpt::tool {
 // Whether a PATH means a place in an object store, NAME:PATH. A directory of such a name is written ./NAME:PATH.
 bool is_object_place(const std::string& path);
 
-// Opens it, after all that RcloneObjects needs of a process.
+// Ignores SIGPIPE, as RcloneObjects needs it, and opens the place.
 Result<std::unique_ptr<RcloneObjects>> open_objects(const std::string& place);
 
 // Adds the option --beside PID, which libdlckpt gives, and which is no business of users.
 void add_beside(CommandLine* command, int64_t* pid);
 // With a pid: lets go of what the process that trains has open, works at a lower priority, ignores the signals by which
-// Slurm asks a job to stop (it is the process that trains which decides what to do then), and ends soon after that
-// process has ended. Without: nothing.
+// Slurm asks a job to stop (it is the process that trains which decides what to do then), and ends within a fifth of
+// a second once that process has ended. Without: nothing.
 void work_beside(int64_t pid);
 // Prints the answer that libdlckpt reads, "ok" and these words. Returns kOk.
 int answer(const std::vector<std::string>& words);

@@ -18,7 +18,6 @@
 namespace dl::data {
 namespace {
 
-constexpr int kRcloneNoFolder = 3, kRcloneNoFile = 4;
 constexpr int64_t kAskMs = 30'000;
 constexpr size_t kLogFront = 20;  // "2026/11/29 19:00:00 "
 

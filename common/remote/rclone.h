@@ -15,6 +15,10 @@
 
 namespace dl::data {
 
+// The exit status by which rclone says that a folder, bucket or file to be listed is not there. Other errors that are
+// kNotFound, such as a remote whose key file or base remote is missing, say nothing of what the place holds.
+constexpr int kRcloneNoFolder = 3, kRcloneNoFile = 4;
+
 // {"rclone", SUBCOMMAND, flags that all calls have}. The words after it are the caller's.
 std::vector<std::string> rclone_command(const std::string& subcommand);
 

@@ -26,6 +26,8 @@ folder_remote() {
   printf '[box]\ntype = alias\nremote = %s\n' "$PWD/box" >rclone.conf
   chmod 600 rclone.conf
 }
+# beside WORD...: dlckpt as libdlckpt starts it.
+beside() { bash -c '"$@" --beside $$; exit $?' - "$dlckpt" "$@"; }
 steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committed") | .step]'; }
 
 @test "a checkpoint is sent to a bucket, listed and fetched as it was, and a secret is nowhere" {
@@ -72,6 +74,12 @@ steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committe
   [ ! -e back ]
   refused 3 'no checkpoint in box:run' ls box:run
   refused 3 'no checkpoint of train step 5' fetch box:run ck --step 5
+  # One that cannot be opened is no empty one: whoever took it for that would train anew.
+  printf '[gone]\ntype = alias\nremote = nosuch:x\n' >>rclone.conf
+  run beside fetch gone:run back
+  [ "$status" -eq 2 ]
+  contains "$output" "list gone:run: .*config"
+  refused 2 'gone:run' ls gone:run
   chmod 644 rclone.conf
   refused 3 'chmod 600' send ck box:run
   run env PATH=/nowhere "$dlckpt" send ck box:run
@@ -116,6 +124,11 @@ steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committe
   run "$dlckpt" fetch lab:bucket/run only --step 7
   [ "$status" -eq 1 ]
   [ "$(steps_in only)" = '[]' ]
+  # Beside a training that has an older one it is told of, and so is which is the newest there.
+  run beside fetch lab:bucket/run back
+  [ "$status" -eq 0 ]
+  contains "$output" 'checksum'
+  contains "$output" "^ok - $(basename ck/step-000000000007.*)"
 }
 
 @test "kill -9 in mid-send commits nothing, and the next one goes on" {

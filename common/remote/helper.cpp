@@ -31,14 +31,15 @@ constexpr std::chrono::milliseconds kEndLimit{5000}, kEndLook{2};
 class Helper {
  public:
   explicit Helper(const HelperRun& run) : run_(run), buffer_(kPassedAtOnce) {}
+  ~Helper() {
+    if (pid_ > 0) end_child(pid_, std::chrono::milliseconds(0));
+  }
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
 
   Result<HelperEnd> to_the_end() {
     DL_TRY(start());
-    Status moved = pass_on();
-    if (!moved) {
-      end_child(pid_, std::chrono::milliseconds(0));
-      return std::move(moved).error();
-    }
+    DL_TRY(pass_on());
     // It has closed its output, and has nothing more to do.
     const int64_t until_ms = monotonic_ms() + kEndLimit.count();
     int status = 0;
@@ -46,12 +47,11 @@ class Helper {
       const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
       if (ended == pid_) break;
       if (ended < 0 && errno != EINTR) return errno_error("wait for " + run_.argv[0], errno);
-      if (monotonic_ms() >= until_ms || (run_.stop != nullptr && *run_.stop)) {
-        end_child(pid_, std::chrono::milliseconds(0));
+      if (monotonic_ms() >= until_ms || (run_.stop != nullptr && *run_.stop))
         return Error{Errc::kTimeout, run_.argv[0] + " does not end"};
-      }
       std::this_thread::sleep_for(kEndLook);
     }
+    pid_ = -1;
     end_.status = shell_exit_code(status);
     return std::move(end_);
   }

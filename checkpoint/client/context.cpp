@@ -66,7 +66,7 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
   }
   if (s.rank == 0 && !s.objects.empty()) {
     parts.sender = std::make_unique<ObjectSender>(s.dir, s.objects, s.retention());
-    DL_TRY(parts.sender->check());
+    DL_TRY(parts.sender->open());
     context->sender_ = parts.sender.get();
   }
   auto committer = std::make_unique<Committer>(s, io, std::move(parts));

@@ -140,10 +140,11 @@ class Context {
   int64_t good_step_ = -1;  // train step that this run committed or restored last, as far as this thread knows
   SaveStats stats_;
   std::optional<SaveInFlight> in_flight_;
-  std::atomic<bool> copying_{false};     // a lazy save is reading registered memory
-  std::optional<CommitThread> commits_;  // nullopt only during open()
-  ObjectSender* sender_ = nullptr;       // rank 0 with an object store: the Committer's, which any thread may call
-  Worker copier_;                        // last member, so that it is destroyed first, before commits_
+  std::atomic<bool> copying_{false};       // a lazy save is reading registered memory
+  std::optional<CommitThread> commits_;    // nullopt only during open()
+  std::optional<CheckpointName> fetched_;  // from the object store, by the last restore
+  ObjectSender* sender_ = nullptr;         // rank 0 with an object store: the Committer's, which any thread may call
+  Worker copier_;                          // last member, so that it is destroyed first, before commits_
 };
 
 }  // namespace dl::ckpt

@@ -67,13 +67,14 @@ struct SpawnPlan {
   posix_spawn_file_actions_t actions{};
 };
 
-// This process's variables, with another lease.
-std::vector<std::string> environment_with(const std::string& lease_token) {
+// The variables, with another lease.
+std::vector<std::string> with_lease(std::vector<std::string> variables, const std::string& lease_token) {
+  if (lease_token.empty()) return variables;
   const std::string lease = std::string(env::kLease) + "=";
-  std::vector<std::string> variables;
-  for (char** entry = environ; entry && *entry; ++entry)
-    if (lease_token.empty() || std::strncmp(*entry, lease.c_str(), lease.size()) != 0) variables.emplace_back(*entry);
-  if (!lease_token.empty()) variables.push_back(lease + lease_token);
+  variables.erase(std::remove_if(variables.begin(), variables.end(),
+                                 [&](const std::string& entry) { return entry.rfind(lease, 0) == 0; }),
+                  variables.end());
+  variables.push_back(lease + lease_token);
   return variables;
 }
 
@@ -84,7 +85,7 @@ std::vector<char*> pointers_to(std::vector<std::string>* texts) {
   return pointers;
 }
 
-Result<pid_t> spawn(const std::string& program, const std::vector<std::string>& words, const std::string& lease_token,
+Result<pid_t> spawn(const ObjectProgram& program, const std::vector<std::string>& words, const std::string& lease_token,
                     int output) {
   SpawnPlan plan;
   sigset_t all, none;
@@ -96,14 +97,14 @@ Result<pid_t> spawn(const std::string& program, const std::vector<std::string>& 
   ::posix_spawn_file_actions_addopen(&plan.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&plan.actions, output, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&plan.actions, output, STDERR_FILENO);
-  std::vector<std::string> argv{program};
+  std::vector<std::string> argv{program.path};
   argv.insert(argv.end(), words.begin(), words.end());
   argv.insert(argv.end(), {"--beside", std::to_string(::getpid())});
-  std::vector<std::string> variables = environment_with(lease_token);
+  std::vector<std::string> variables = with_lease(program.environment, lease_token);
   pid_t pid = -1;
-  const int rc = ::posix_spawn(&pid, program.c_str(), &plan.actions, &plan.attributes, pointers_to(&argv).data(),
+  const int rc = ::posix_spawn(&pid, program.path.c_str(), &plan.actions, &plan.attributes, pointers_to(&argv).data(),
                                pointers_to(&variables).data());
-  if (rc != 0) return errno_error("start " + program, rc);
+  if (rc != 0) return errno_error("start " + program.path, rc);
   return pid;
 }
 
@@ -141,10 +142,16 @@ Status listen(pid_t pid, int from, const Tick& tick, std::string* said) {
 
 }  // namespace
 
-Result<std::vector<std::string>> run_object_program(const std::vector<std::string>& words,
+Result<ObjectProgram> find_object_program() {
+  ObjectProgram program;
+  DL_TRY_ASSIGN(program.path, find_dlckpt());
+  for (char** entry = environ; entry && *entry; ++entry) program.environment.emplace_back(*entry);
+  return program;
+}
+
+Result<std::vector<std::string>> run_object_program(const ObjectProgram& program, const std::vector<std::string>& words,
                                                     const std::string& lease_token, const Tick& tick,
                                                     std::vector<std::string>* remarks) {
-  DL_TRY_ASSIGN(const std::string program, find_dlckpt());
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
   UniqueFd from(ends[0]), to(ends[1]);
@@ -169,7 +176,8 @@ Result<std::vector<std::string>> run_object_program(const std::vector<std::strin
     }
   }
   if (answer) return *std::move(answer);
-  return Error{Errc::kIo, complaint.empty() ? "dlckpt was ended while it worked" : printable(complaint, 2000)};
+  return Error{Errc::kIo, complaint.empty() ? "dlckpt ended without an answer, as if it had been killed"
+                                            : printable(complaint, 2000)};
 }
 
 }  // namespace dl::ckpt

@@ -12,13 +12,22 @@
 
 namespace dl::ckpt {
 
+// The program and the environment that it gets. Both are taken once, by the thread that opens the checkpoint directory:
+// later another thread of the program may be changing the environment.
+struct ObjectProgram {
+  std::string path;
+  std::vector<std::string> environment;  // "NAME=value"
+};
+// kUnsupported: there is no dlckpt.
+Result<ObjectProgram> find_object_program();
+
 // Called about five times a second while the program runs. Its error ends the program, and is the result.
 using Tick = std::function<Status()>;
 
 // Runs "dlckpt WORDS... --beside <this process>" to its end, with DL_CHECKPOINT_LEASE=lease_token in its environment
-// unless that is empty. Returns the words behind "ok" of its answer. kUnsupported: there is no dlckpt; kIo: it failed,
-// with its own sentence. *remarks (may be nullptr) receives what it complained of, whether or not it succeeded.
-Result<std::vector<std::string>> run_object_program(const std::vector<std::string>& words,
+// unless that is empty. Returns the words behind "ok" of its answer. kIo: it failed, with its own sentence. *remarks
+// (may be nullptr) receives what it complained of, whether or not it succeeded.
+Result<std::vector<std::string>> run_object_program(const ObjectProgram& program, const std::vector<std::string>& words,
                                                     const std::string& lease_token, const Tick& tick,
                                                     std::vector<std::string>* remarks = nullptr);
 

@@ -13,8 +13,22 @@
 
 namespace dl::ckpt {
 
+namespace {
+
+// The places that senders of this process have.
+struct Places {
+  std::mutex mutex;
+  std::set<std::string> taken;
+};
+Places& places() {
+  static Places all;
+  return all;
+}
+
+}  // namespace
+
 ObjectSender::ObjectSender(std::string dir, std::string place, RetentionPolicy policy)
-    : dir_(std::move(dir)), place_(std::move(place)), policy_(std::move(policy)) {}
+    : dir_(std::move(dir)), place_(std::move(place)), policy_(std::move(policy)), program_(find_object_program()) {}
 
 ObjectSender::~ObjectSender() {
   {
@@ -23,10 +37,22 @@ ObjectSender::~ObjectSender() {
   }
   changed_.notify_all();
   thread_.join();
+  if (!has_place_) return;
+  const std::lock_guard<std::mutex> lock(places().mutex);
+  places().taken.erase(place_);
 }
 
-Status ObjectSender::check() const {
-  const auto checked = run_object_program({"send", dir_, place_, "--check"}, "", [] { return Status(); });
+Status ObjectSender::open() {
+  {
+    const std::lock_guard<std::mutex> lock(places().mutex);
+    has_place_ = places().taken.insert(place_).second;
+  }
+  if (!has_place_)
+    return Error{Errc::kInvalid, "objects=" + place_ +
+                                     ": another checkpoint directory of this program uses this place; allowed: a place "
+                                     "for each directory (options.objects)"};
+  if (!program_) return Error{Errc::kInvalid, "objects=" + place_ + ": " + program_.error().text};
+  const auto checked = run_object_program(*program_, {"send", dir_, place_, "--check"}, "", [] { return Status(); });
   if (!checked) return Error{Errc::kInvalid, "objects=" + place_ + ": " + checked.error().text};
   return {};
 }
@@ -80,7 +106,7 @@ void ObjectSender::work() {
     Status sent = Error{Errc::kInternal, "out of memory"};
     try {
       sent = send(name);
-    } catch (const std::exception&) {  // memory, and it stays what it is
+    } catch (const std::exception&) {  // out of memory, as `sent` says already
     }
     lock.lock();
     running_.reset();
@@ -107,7 +133,8 @@ Status ObjectSender::send(const CheckpointName& name) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return end_ ? Status(Error{Errc::kBusy, "the run has ended"}) : Status();
   };
-  const auto done = run_object_program(words, "", tick);
+  if (!program_) return Status(program_.error());
+  const auto done = run_object_program(*program_, words, "", tick);
   return done ? Status() : Status(done.error());
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rank 0 sends the checkpoints that it has published to an object store (objects=), beside the next train steps: one at
-// a time, and of those that wait only the newest. A failure is counted and told once; it never reaches a save.
+// a time, and of those that wait only the newest. A failure is counted and told once, by
+// the next call that takes the warning; it never reaches a save. That of the last sending, which ends while the
+// directory is being closed, is told to nobody.
 //
 // Threads: any thread may call all functions; a thread of this object does the work.
 #pragma once
@@ -12,6 +14,7 @@
 #include <set>
 #include <string>
 
+#include "checkpoint/client/object_program.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/retention/retention.h"
 #include "checkpoint/store/quiet_thread.h"
@@ -26,15 +29,20 @@ struct SendStats {
 
 class ObjectSender {
  public:
-  // dir: the checkpoint directory; place: NAME:PATH; policy: what is kept there.
+  // dir: the checkpoint directory; place: NAME:PATH; policy: what is kept there. Looks for the program, and copies the
+  // environment that it will get.
   ObjectSender(std::string dir, std::string place, RetentionPolicy policy);
   // Ends a sending that still runs: nothing is committed then. Must not be called in a child of fork().
   ~ObjectSender();
   ObjectSender(const ObjectSender&) = delete;
   ObjectSender& operator=(const ObjectSender&) = delete;
 
-  // Asks the installed dlckpt whether the place can be used: kInvalid with its sentence. Asks no server.
-  Status check() const;
+  // Takes the place for this directory: kInvalid if another sender of this process has it, since each would restore and
+  // remove the other's checkpoints. Asks the installed dlckpt whether it can be used: kInvalid with its sentence. Asks
+  // no server.
+  Status open();
+  // Those of the constructor; kUnsupported after open() has failed for want of the program.
+  const Result<ObjectProgram>& program() const { return program_; }
   // A checkpoint is published, and waits to be sent, in place of the one that waited.
   void offer(const CheckpointName& name);
   // The save ids of the checkpoints that wait or are being sent, which must not be retired.
@@ -51,6 +59,8 @@ class ObjectSender {
 
   const std::string dir_, place_;
   const RetentionPolicy policy_;
+  const Result<ObjectProgram> program_;
+  bool has_place_ = false;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<CheckpointName> waiting_, running_;

@@ -39,7 +39,8 @@ Result<int64_t> Context::restore(int64_t step, std::string* note) {
   }
   remember_files();
   // It may be what an earlier run published and could not send.
-  if (sender_) sender_->offer(restored.name);
+  const bool from_there = fetched_ && fetched_->save_id == restored.name.save_id;
+  if (sender_ && !from_there) sender_->offer(restored.name);
   *note = std::move(restored.note);
   good_step_ = restored.name.step;
   pacer_.restored(restored.name.step);

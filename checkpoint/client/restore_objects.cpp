@@ -26,7 +26,8 @@ Result<std::string> Context::fetch_as_leader(int64_t step, const std::function<S
   if (step != DLCKPT_LATEST && std::any_of(here.begin(), here.end(), has_step)) return std::string();
   std::vector<std::string> words{"fetch", settings_.objects, settings_.dir}, remarks;
   if (step != DLCKPT_LATEST) words.insert(words.end(), {"--step", std::to_string(step)});
-  const auto answer = run_object_program(words, committer.lease_token(), tick, &remarks);
+  DL_TRY_ASSIGN(const ObjectProgram program, sender_->program());
+  const auto answer = run_object_program(program, words, committer.lease_token(), tick, &remarks);
   const std::string place = "objects=" + settings_.objects + ": ";
   if (!answer) {
     if (here.empty()) return Error{Errc::kIo, place + answer.error().text};
@@ -36,7 +37,8 @@ Result<std::string> Context::fetch_as_leader(int64_t step, const std::function<S
     if (const auto newest = parse_checkpoint_name(answer->back())) committer.stay_above(newest->generation());
   std::string note;
   for (const std::string& remark : remarks) note += place + remark + "; ";
-  if (const auto fetched = answer->empty() ? std::nullopt : parse_checkpoint_name(answer->front()))
+  fetched_ = answer->empty() ? std::nullopt : parse_checkpoint_name(answer->front());
+  if (const auto& fetched = fetched_)
     note += "train step " + std::to_string(fetched->step) + " was fetched from " + settings_.objects + "; ";
   return note;
 }

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "checkpoint/format/names.h"
 #include "checkpoint/levels/levels.h"
@@ -141,6 +143,16 @@ Status check_given(const dlckpt_options& options) {
   return {};
 }
 
+// Whether the program's own directory is the one that was asked for at submission.
+bool is_requested(const std::string& dir, const std::string& requested) {
+  const auto place_of = [](std::string path) {
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    std::error_code failure;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, failure), failure);
+  };
+  return place_of(dir) == place_of(variable(env::kCheckpointDir).value_or(requested));
+}
+
 // DL_CHECKPOINT=PATH[,every=..][,keep=..] sets what is still open.
 Status resolve_request(Settings* settings, bool interval_given, bool keep_given) {
   const auto text = variable(env::kCheckpoint);
@@ -159,7 +171,8 @@ Status resolve_request(Settings* settings, bool interval_given, bool keep_given)
   if (!settings->best) settings->best = spec->best;
   if (settings->local_dir.empty()) settings->local_dir = spec->local;
   settings->partner = settings->partner || spec->partner;
-  if (settings->objects.empty()) settings->objects = spec->objects;
+  // Another directory of the program would restore and remove this one's checkpoints there.
+  if (settings->objects.empty() && is_requested(settings->dir, spec->path)) settings->objects = spec->objects;
   if (!interval_given) {
     settings->every_auto = spec->every_auto;
     if (spec->every) settings->every_s = static_cast<double>(spec->every->count());

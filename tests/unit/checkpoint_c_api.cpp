@@ -226,6 +226,26 @@ TEST(CheckpointSettings, TheLocalLevelOfTheEnvironmentMayHaveAPartner) {
   unsetenv("DL_CHECKPOINT_LOCAL");
 }
 
+TEST(CheckpointSettings, TheObjectStoreThatWasAskedForIsOfTheDirectoryThatWasAskedFor) {
+  const auto objects_of = [](const char* dir) {
+    dlckpt_options options{};
+    options.struct_size = sizeof options;
+    options.dir = dir;
+    const auto settings = resolve_settings(&options);
+    EXPECT_TRUE(settings) << settings.error().text;
+    return settings ? settings->objects : "";
+  };
+  {
+    const Environment env({{"DL_CHECKPOINT", "/b,objects=lab:x"}});
+    EXPECT_EQ(objects_of(nullptr), "lab:x");
+    EXPECT_EQ(objects_of("/c/..//b/"), "lab:x");
+    EXPECT_EQ(objects_of("/c"), "") << "another directory of the program";
+  }
+  const Environment env({{"DL_CHECKPOINT", "b,objects=lab:x"}, {"DL_CHECKPOINT_DIR", "/run/b"}});
+  EXPECT_EQ(objects_of("/run/b"), "lab:x") << "as dlrun has expanded it";
+  EXPECT_EQ(objects_of("/run/c"), "");
+}
+
 TEST(CheckpointSettings, WrongValuesAreRefusedWithTheirName) {
   const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases = {
       {{}, "no checkpoint directory"},

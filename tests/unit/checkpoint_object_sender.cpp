@@ -90,7 +90,8 @@ TEST_F(ObjectSending, FailuresInARowAreCountedAndToldOnce) {
   go("kill -9 $$");
   sender.offer(name_of(5));
   EXPECT_TRUE(sender.wait_for(60));
-  EXPECT_NE(sender.take_warning().find("train step 50 was not sent: dlckpt was ended"), std::string::npos);
+  EXPECT_NE(sender.take_warning().find("train step 50 was not sent: dlckpt ended without an answer"),
+            std::string::npos);
 }
 
 TEST_F(ObjectSending, AnEndOfTheRunEndsIt) {
@@ -107,17 +108,35 @@ TEST_F(ObjectSending, AnAnswerCountsWhoeverReapsTheProcess) {
   go("echo ok a b; echo 'dlckpt: a remark' >&2");
   std::vector<std::string> remarks;
   const auto before = std::signal(SIGCHLD, SIG_IGN);  // the kernel does, as some programs want it
+  const auto program = find_object_program();
+  ASSERT_TRUE(program);
   const auto answer = run_object_program(
-      {"fetch"}, "", [] { return Status(); }, &remarks);
+      *program, {"fetch"}, "", [] { return Status(); }, &remarks);
   std::signal(SIGCHLD, before);
   ASSERT_TRUE(answer) << answer.error().text;
   EXPECT_EQ(*answer, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(remarks, (std::vector<std::string>{"a remark"}));
 }
 
+TEST_F(ObjectSending, APlaceIsOfOneDirectoryOfAProgram) {
+  go("echo ok");
+  ObjectSender first("/ck", "lab:x", {}), other("/other", "lab:y", {});
+  ASSERT_TRUE(first.open());
+  ASSERT_TRUE(other.open());
+  {
+    ObjectSender second("/other", "lab:x", {});
+    const Status opened = second.open();
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().text,
+              "objects=lab:x: another checkpoint directory of this program uses this place; allowed: a place for each "
+              "directory (options.objects)");
+  }
+  EXPECT_FALSE(ObjectSender("/third", "lab:x", {}).open()) << "the refused one has not freed it";
+}
+
 TEST_F(ObjectSending, AMissingProgramIsRefusedWithASentence) {
   ::setenv("DLCKPT_PROGRAM", "/nowhere/dlckpt", 1);
-  const Status checked = ObjectSender("/ck", "lab:x", {}).check();
+  const Status checked = ObjectSender("/ck", "lab:x", {}).open();
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, Errc::kInvalid);
   EXPECT_NE(checked.error().text.find("objects=lab:x: the program dlckpt is neither"), std::string::npos);

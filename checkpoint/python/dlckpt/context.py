@@ -194,8 +194,12 @@ class Context:
         """Numbers of the last finished save (dlckpt_stats)."""
         if not library.has("dlckpt_stats"):
             return self._saved
-        out = library.SaveStats(ctypes.sizeof(library.SaveStats))
-        self._check(self._lib.dlckpt_stats(self._open(), ctypes.byref(out)))
+        out = library.SaveStats(ctypes.sizeof(library.SaveStats), object_step=-1)
+        code = self._lib.dlckpt_stats(self._open(), ctypes.byref(out))
+        if code == InvalidError.code:  # of an older library, which knows of no object store
+            out = library.SaveStats(library.SaveStats.object_step.offset, object_step=-1)
+            code = self._lib.dlckpt_stats(self._open(), ctypes.byref(out))
+        self._check(code)
         return SaveStats(*(getattr(out, name) for name in SaveStats._fields))
 
     def metric(self, name: str, value: float) -> None:

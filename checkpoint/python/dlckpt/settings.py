@@ -81,10 +81,10 @@ def find_settings(dir: Union[None, str, "os.PathLike[str]"], every: Every = None
         if given is not None or any(os.environ.get(name) for name in _NAME_A_DIRECTORY):
             raise
         return Settings(None, interval, keep, mode or "async", False, "")
-    options = library.Options(struct_size=ctypes.sizeof(library.Options), dir=given.encode() if given else None, world_size=1,
+    # struct_size only covers the members that are used here, so that an older library accepts the structs.
+    options = library.Options(struct_size=library.Options.objects.offset, dir=given.encode() if given else None, world_size=1,
                               every_s=interval.seconds, every_steps=interval.steps, keep=keep,
                               mode=library.MODES[mode] if mode else 0, environment_first=1)
-    # struct_size only covers the members that are used here, so that an older library accepts the struct.
     found = library.Settings(struct_size=library.Settings.rank.offset)
     code = lib.dlckpt_resolve(ctypes.byref(options), ctypes.byref(found))
     if code != library.OK:

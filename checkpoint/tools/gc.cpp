@@ -7,7 +7,6 @@
 #include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/lease.h"
-#include "checkpoint/store/retire.h"
 #include "checkpoint/tools/judge.h"
 #include "checkpoint/tools/maintenance.h"
 #include "common/base/parse.h"
@@ -16,9 +15,8 @@ namespace dl::ckpt::tool {
 namespace {
 
 struct Options {
-  std::string dir, best;
-  int keep = 0;  // 0: only remove leftovers
-  int64_t keep_every = 0;
+  std::string dir;
+  RetentionOptions retention;
   bool dry_run = false, verify = false, json = false;
 };
 
@@ -67,15 +65,8 @@ void look_closer(const std::string& dir, bool verify, std::vector<CheckpointFact
 }
 
 Result<std::vector<RetentionVerdict>> decide(const Options& options, std::vector<CheckpointFacts>* checkpoints) {
-  if (options.keep == 0) return std::vector<RetentionVerdict>{};
-  RetentionPolicy policy;
-  policy.keep = options.keep;
-  policy.keep_every = options.keep_every;
-  if (!options.best.empty()) {
-    auto best = parse_best(options.best);
-    if (!best) return Error{Errc::kInvalid, "--best: " + best.error().text};
-    policy.best = *best;
-  }
+  if (options.retention.keep == 0) return std::vector<RetentionVerdict>{};
+  DL_TRY_ASSIGN(const RetentionPolicy policy, policy_of(options.retention));
   DL_TRY_ASSIGN(*checkpoints, survey(posix_io(), options.dir, nullptr));
   look_closer(options.dir, options.verify, checkpoints);
   return decide_retention(*checkpoints, policy, std::nullopt);
@@ -159,13 +150,7 @@ void add_gc(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("gc", "Remove what killed jobs left, and checkpoints beyond what is to be kept");
   auto options = std::make_shared<Options>();
   command->argument("DIR", &options->dir, "Checkpoint directory; no job may be using it").required();
-  command->option("--keep", &options->keep, "Keep the newest so many; without it only leftovers go")
-      .between(1, 1000000);
-  command->option("--keep-every", &options->keep_every, "Also keep train steps divisible by this")
-      .between(1, kMaxStep)
-      .needs("--keep");
-  command->option("--best", &options->best, "Also keep the best by a metric: NAME:min[:N] or NAME:max[:N]")
-      .needs("--keep");
+  add_retention(command, &options->retention, "Keep the newest so many; without it only leftovers go");
   command->flag("--verify", &options->verify, "Read every byte: only sound checkpoints count as kept");
   command->flag("-n,--dry-run", &options->dry_run, "Show what would be removed, and remove nothing");
   command->flag("--json", &options->json, "Print one object");

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "checkpoint/store/directory.h"
-#include "checkpoint/store/retire.h"
 #include "checkpoint/tools/maintenance.h"
 #include "checkpoint/tools/objects.h"
 #include "common/base/parse.h"
@@ -12,21 +11,12 @@ namespace dl::ckpt::tool {
 namespace {
 
 struct Options {
-  std::string source, place, best;
+  std::string source, place;
   std::optional<int64_t> step;
-  int keep = 0;  // 0: nothing is removed
-  int64_t keep_every = 0, beside = 0;
+  RetentionOptions retention;
+  int64_t beside = 0;
   bool check = false, json = false;
 };
-
-Result<RetentionPolicy> policy_of(const Options& options) {
-  RetentionPolicy policy{options.keep, options.keep_every, {}};
-  if (options.best.empty()) return policy;
-  auto best = parse_best(options.best);
-  if (!best) return Error{Errc::kInvalid, "--best: " + best.error().text};
-  policy.best = *best;
-  return policy;
-}
 
 // With --keep a place is one directory's alone: what another run has put there would push out this one's checkpoints,
 // or be restored in place of them.
@@ -51,13 +41,13 @@ struct Sent {
 };
 
 Result<Sent> send(const Options& options) {
-  DL_TRY_ASSIGN(const RetentionPolicy policy, policy_of(options));
+  DL_TRY_ASSIGN(const RetentionPolicy policy, policy_of(options.retention));
   const Target source = resolve_target(options.source);
   DL_TRY_ASSIGN(const Newest newest, select_newest(source, options.step));
   if (!newest.manifest) return newest.manifest.error();
   Sent sent{newest.name, newest.manifest->total_bytes(), false, {}};
   DL_TRY_ASSIGN(const auto level, open_objects(options.place));
-  if (options.keep > 0) DL_TRY(check_place_is_ours(*level, options.place, source.dir, sent.name));
+  if (options.retention.keep > 0) DL_TRY(check_place_is_ours(*level, options.place, source.dir, sent.name));
   {
     ProgressBar bar(format_checkpoint_name(sent.name));
     auto done = send_checkpoint(posix_io(), source.dir, sent.name, *level,
@@ -65,7 +55,7 @@ Result<Sent> send(const Options& options) {
     if (!done) return error_or_gone(posix_io(), source.dir, sent.name, std::move(done).error());
     sent.now = *done;
   }
-  if (options.keep == 0) return sent;
+  if (options.retention.keep == 0) return sent;
   const auto pinned = [&](const CheckpointName& name) { return is_pinned(posix_io(), source.dir, name); };
   DL_TRY_ASSIGN(const std::vector<CheckpointName> removed, retire_objects(*level, policy, sent.name, pinned));
   for (const CheckpointName& name : removed) sent.removed.push_back(format_checkpoint_name(name));
@@ -116,13 +106,7 @@ void add_send(CommandLine* line, int* exit_code) {
                  "Folder of a remote of your rclone configuration, for the checkpoints of one run")
       .required();
   command->option("--step", &options->step, "The checkpoint of this train step").between(0, 9e18L);
-  command->option("--keep", &options->keep, "Then keep only the newest so many there; without it all stay")
-      .between(1, 1000000);
-  command->option("--keep-every", &options->keep_every, "Also keep train steps divisible by this")
-      .between(1, kMaxStep)
-      .needs("--keep");
-  command->option("--best", &options->best, "Also keep the best by a metric: NAME:min[:N] or NAME:max[:N]")
-      .needs("--keep");
+  add_retention(command, &options->retention, "Then keep only the newest so many there; without it all stay");
   command->flag("--json", &options->json, "Print one object");
   add_beside(command, &options->beside);
   command->flag("--check", &options->check, "Only look whether the place can be used").hidden();

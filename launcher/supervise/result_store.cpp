@@ -100,13 +100,13 @@ void ResultStore::start(const plan::LaunchPlan& plan, const record::JobDir& dir,
   until_ms_ = limit_ms ? awake_ms() + *limit_ms + kOverrunMs : 0;
   StoreOutcome failed;
   failed.tried = true;
-  int errors[2];
   Status ready = make_directories(dir.data(), 0700);
-  if (ready && ::pipe2(errors, O_CLOEXEC) != 0) ready = errno_error("create a pipe", errno);
+  auto errors = new_pipe();
+  if (ready && !errors) ready = std::move(errors).error();
   if (ready) {
     ::unlink(progress_.c_str());
-    errors_.reset(errors[0]);
-    const UniqueFd its_errors(errors[1]), null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    errors_ = std::move(errors->first);
+    const UniqueFd its_errors = std::move(errors->second), null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ::fcntl(errors_.get(), F_SETFL, O_NONBLOCK);
     SpawnOptions options;
     options.argv = store_command(plan, dir, limit_ms);

@@ -128,11 +128,7 @@ make_tree() {
   sources "$PWD/file" "sha256:$sum"
   "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --streams 1 &
   pid=$!
-  for _ in $(seq 600); do
-    [ "$(journal_lines)" -gt 1 ] && break
-    [ -d "/proc/$pid" ] || break
-    sleep 0.01
-  done
+  await_journal $pid
   kill -9 $pid 2>/dev/null || true
   wait $pid || true
   mv new file
@@ -313,11 +309,7 @@ make_tree() {
   sources "$PWD/src"
   "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --streams 1 --progress progress.json &
   pid=$!
-  for _ in $(seq 600); do
-    [ "$(journal_lines)" -gt 1 ] && break
-    [ -d "/proc/$pid" ] || break
-    sleep 0.01
-  done
+  await_journal $pid
   printf x | dd of=src/large bs=1 seek=5 conv=notrunc status=none
   wait $pid
   # Whether the change came before the end or after it: what is there is one state of the file, or a new fetch gets the new one.

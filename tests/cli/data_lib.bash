@@ -7,11 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
 # data_setup: a new folder, and no configuration of rclone. Sets $dl_data.
 data_setup() {
   cd "$BATS_TEST_TMPDIR" || return 1
-  local name
-  for name in $(compgen -e | grep -E '^(SLURM|DL|RCLONE|AWS)_'); do
-    [ "$name" = DL_TEST_RCLONE ] || unset "$name"
-  done
-  export RCLONE_CONFIG=$PWD/rclone.conf
+  clean_rclone_environment
   dl_data=$top_builddir/launcher/data/dl-data
 }
 
@@ -19,14 +15,14 @@ data_setup() {
 sources() { jq -n --arg a "$1" --arg s "${2-}" '{version:1,sources:[{from:$a,checksum:$s}]}' >sources.json; }
 # fetch [OPTION...]: fetches it into ./cache and ./data.
 fetch() { "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --progress progress.json --floor 0 "$@"; }
-# without_rights COMMAND...: runs it without root's rights to all files, if root runs the tests.
-without_rights() {
-  if [ "$(id -u)" -ne 0 ]; then
-    "$@"
-    return
-  fi
-  setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search "$@"
-}
 store() { "$dl_data" store --progress progress.json "$@"; }
 # journal_lines: of all large files that are being fetched.
 journal_lines() { cat cache/*/unfinished/*/parts/*.journal 2>/dev/null | wc -l; }
+# await_journal PID: until the fetch PID has written a part of a large file, or has ended, 30 s at most.
+await_journal() {
+  for _ in $(seq 3000); do
+    [ "$(journal_lines)" -gt 1 ] && return
+    [ -d "/proc/$1" ] || return 0
+    sleep 0.01
+  done
+}

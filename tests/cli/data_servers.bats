@@ -188,11 +188,7 @@ nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s
   sources lab:bucket/set
   "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --streams 2 >out 2>&1 &
   pid=$!
-  for _ in $(seq 600); do
-    [ "$(journal_lines)" -gt 1 ] && break
-    [ -d "/proc/$pid" ] || break
-    sleep 0.05
-  done
+  await_journal $pid
   kill -9 $pid 2>/dev/null || true
   wait $pid || true
   gone "rclone (cat|copy).*lab:bucket/set"
@@ -233,11 +229,7 @@ nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s
   sources lab:bucket/set
   "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --streams 1 --progress progress.json >out 2>&1 &
   pid=$!
-  for _ in $(seq 600); do
-    [ "$(journal_lines)" -gt 1 ] && break
-    [ -d "/proc/$pid" ] || break
-    sleep 0.05
-  done
+  await_journal $pid
   head -c 300000000 /dev/urandom >s3/bucket/new && mv s3/bucket/new s3/bucket/set/large.bin
   wait $pid || true
   run fetch

@@ -21,6 +21,15 @@ dlrun_setup() {
   dlrun=$top_builddir/launcher/dlrun learner=$top_builddir/tests/lib/toy_learner
 }
 
+# clean_rclone_environment: nothing of another job or another configuration of rclone in the environment; its configuration is ./rclone.conf.
+clean_rclone_environment() {
+  local name
+  for name in $(compgen -e | grep -E '^(SLURM|DL|RCLONE|AWS)_'); do
+    [ "$name" = DL_TEST_RCLONE ] || unset "$name"
+  done
+  export RCLONE_CONFIG=$PWD/rclone.conf
+}
+
 # nvml_double_build: in setup_file, the double of NVIDIA's management library (tests/lib/nvml_double.c). nvml_double_setup: in setup, each
 # test sees its GPUs, which are used as the file ./uses says.
 nvml_double_build() {
@@ -52,6 +61,15 @@ gone() {
   done
   pgrep -fa -- "$1" >&2
   return 1
+}
+
+# without_rights COMMAND...: runs it without root's rights to all files, if root runs the tests.
+without_rights() {
+  if [ "$(id -u)" -ne 0 ]; then
+    "$@"
+    return
+  fi
+  setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search "$@"
 }
 
 # What a test that failed has left running.

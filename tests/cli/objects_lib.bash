@@ -20,11 +20,7 @@ await() {
 # objects_setup: a new folder, nothing of another job or another configuration of rclone in the environment.
 objects_setup() {
   cd "$BATS_TEST_TMPDIR" || return 1
-  local name
-  for name in $(compgen -e | grep -E '^(SLURM|DL|RCLONE|AWS)_'); do
-    [ "$name" = DL_TEST_RCLONE ] || unset "$name"
-  done
-  export RCLONE_CONFIG=$PWD/rclone.conf
+  clean_rclone_environment
   # shellcheck disable=SC2034  # used by the tests
   dlckpt=$top_builddir/checkpoint/dlckpt
 }

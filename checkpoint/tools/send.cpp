@@ -57,8 +57,12 @@ Result<Sent> send(const Options& options) {
   }
   if (options.retention.keep == 0) return sent;
   const auto pinned = [&](const CheckpointName& name) { return is_pinned(posix_io(), source.dir, name); };
-  DL_TRY_ASSIGN(const std::vector<CheckpointName> removed, retire_objects(*level, policy, sent.name, pinned));
-  for (const CheckpointName& name : removed) sent.removed.push_back(format_checkpoint_name(name));
+  const auto removed = retire_objects(*level, policy, sent.name, pinned);
+  if (removed)
+    for (const CheckpointName& name : *removed) sent.removed.push_back(format_checkpoint_name(name));
+  else  // what was asked for is there all the same
+    complain(fmt::format("older checkpoints in {} were not removed: {}; the next send with --keep tries it again",
+                         options.place, removed.error().text));
   return sent;
 }
 

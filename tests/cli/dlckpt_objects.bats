@@ -99,6 +99,19 @@ steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committe
   [ ! -e box/run/step-000000000002.00000001deadbeef/r00000.h5 ]
 }
 
+@test "send --keep succeeds and says so where it may not remove what is older" {
+  folder_remote
+  checkpoints ck 1 2
+  "$dlckpt" send ck box:run --step 1
+  chmod 555 box/run/step-000000000001.*
+  run without_rights "$dlckpt" send ck box:run --keep 1
+  chmod 755 box/run/step-000000000001.*
+  [ "$status" -eq 0 ]
+  contains "$output" 'dlckpt: older checkpoints in box:run were not removed: .*[Pp]ermission denied'
+  contains "$output" 'train step 2, .* sent to box:run'
+  [ "$(steps_in box:run)" = '[2,1]' ]
+}
+
 @test "send --keep refuses a place of another run, and touches nothing there" {
   folder_remote
   checkpoints long 1 2 3

@@ -27,6 +27,7 @@ namespace dl::data {
 namespace {
 
 constexpr size_t kCopyAtOnce = 4 << 20;
+constexpr mode_t kOpenFolder = 0755;  // of folders that are nobody's copy
 constexpr size_t kMostStoredManifest = 1UL << 30;
 // In the names of files that are not whole yet.
 constexpr const char* kUnfinished = ".dl-data-part";
@@ -55,6 +56,15 @@ bool may_replace(const std::string& place) {
   return ::lstat(place.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || ::rmdir(place.c_str()) == 0;
 }
 constexpr const char* kFullFolder = ": a folder with files in it lies in its place";
+
+// Takes from what lies there, with these permissions, those that are not allowed. What belongs to another user stays
+// as open as that user wants, and there are file systems without permissions.
+Status take_away(const std::string& place, mode_t mode, mode_t allowed) {
+  const mode_t beyond = mode & 0777 & ~allowed;
+  if (beyond == 0 || ::chmod(place.c_str(), mode & 07777 & ~beyond) == 0) return {};
+  if (errno == EPERM || errno == ENOTSUP) return {};
+  return destination_error("change the permissions of " + printable(place, 400), errno);
+}
 
 class PathStore {
  public:
@@ -86,15 +96,30 @@ class PathStore {
     return made ? Status() : Status(destination_error("create " + printable(path, 400), made.error().sys_errno));
   }
 
-  // Makes a folder for what is in another one. Whom that one keeps out this one keeps out as well, but for its owner,
-  // who stores in it; the umask has its say, too. False: something else lies there.
-  static Result<bool> make_folder_like(const std::string& from, const std::string& to) {
+  // The permissions of a folder for what is in another one. Whom that one keeps out this one keeps out as well, but for
+  // its owner, who stores in it.
+  static mode_t mode_like(const std::string& from) {
     struct stat status {};
-    const mode_t mode = ::stat(from.c_str(), &status) == 0 ? status.st_mode & 0777 : 0700;
-    if (::mkdir(to.c_str(), mode | 0700) == 0) return true;
+    return ::stat(from.c_str(), &status) == 0 ? (status.st_mode & 0777) | 0700 : 0700;
+  }
+
+  // The umask has its say, too. False: something else lies there.
+  static Result<bool> make_folder(const std::string& to, mode_t mode) {
+    if (::mkdir(to.c_str(), mode) == 0) return true;
     if (errno != EEXIST) return destination_error("create " + printable(to, 400), errno);
     // Through a link the results would go to wherever it leads.
+    struct stat status {};
     return ::lstat(to.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  }
+
+  // The same for a folder whose content is stored. It may be there from an earlier store, and more open than its source
+  // is now.
+  static Result<bool> make_folder_like(const std::string& from, const std::string& to) {
+    const mode_t mode = mode_like(from);
+    DL_TRY_ASSIGN(const bool made, make_folder(to, mode));
+    struct stat status {};
+    if (made && ::lstat(to.c_str(), &status) == 0) DL_TRY(take_away(to, status.st_mode, mode));
+    return made;
   }
 
   // The folder of a tree, and those above it.
@@ -102,16 +127,17 @@ class PathStore {
     std::string folder = to_;
     const std::vector<std::string> parts =
         tree.folder.name.empty() ? std::vector<std::string>() : split(tree.folder.name, '/');
-    const std::string root = tree.tree.single ? "/" : tree.tree.root;
+    const std::string root = tree.tree.single ? "" : tree.tree.root;
     if (!parts.empty()) {
       DL_TRY(make_all(folder));
     } else if (const size_t slash = folder.rfind('/'); slash != std::string::npos && slash > 0) {
       DL_TRY(make_all(folder.substr(0, slash)));
-      DL_TRY(make_folder_like(root, folder));
+      DL_TRY(make_folder(folder, root.empty() ? kOpenFolder : mode_like(root)));
     }
     for (const std::string& part : parts) {
       folder += "/" + part;
-      DL_TRY_ASSIGN(const bool made, make_folder_like(&part == &parts.back() ? root : "/", folder));
+      const bool stored = &part == &parts.back() && !root.empty();
+      DL_TRY_ASSIGN(const bool made, stored ? make_folder_like(root, folder) : make_folder(folder, kOpenFolder));
       if (!made)
         return Error{Errc::kExists, printable(folder, 400) +
                                         " is in the way of the results; allowed: nothing, or a "
@@ -166,17 +192,28 @@ class PathStore {
     return {};
   }
 
+  // Whether the file lies there already; then it becomes as private there as its source is now.
+  static Result<bool> is_stored(const Entry& entry, const std::string& from, const std::string& to) {
+    struct stat there {};
+    struct stat here {};
+    if (::lstat(to.c_str(), &there) != 0 || !S_ISREG(there.st_mode) ||
+        static_cast<uint64_t>(there.st_size) != entry.size || mtime_ns_of(there) != entry.mtime_ns)
+      return false;
+    if (::lstat(from.c_str(), &here) == 0) DL_TRY(take_away(to, there.st_mode, here.st_mode));
+    return true;
+  }
+
   Status one(const Piece& piece) {
     const std::string from = piece.tree->tree.root + "/" + piece.entry->path;
     const std::string to = place(*piece.tree, piece.entry->path);
-    struct stat status {};
-    if (::lstat(to.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-        static_cast<uint64_t>(status.st_size) == piece.entry->size && mtime_ns_of(status) == piece.entry->mtime_ns) {
+    DL_TRY_ASSIGN(const bool stored, is_stored(*piece.entry, from, to));
+    if (stored) {
       counts_->bytes += piece.entry->size;
       counts_->resumed += piece.entry->size;
       ++counts_->files;
       return {};
     }
+    struct stat status {};
     const UniqueFd in(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     if (!in && (errno == ENOENT || errno == ENOTDIR)) return leave(piece, "");
     if (!in && (errno == EACCES || errno == EPERM)) return leave(piece, kUnreadable);

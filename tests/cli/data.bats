@@ -390,6 +390,23 @@ make_tree() {
     "700 8 600 8/dl-results.json 700 8/results 600 8/results/key 700 8/results/open 600 8/results/open/all 700 8/results/run/it" ]
 }
 
+@test "what is made private after it was stored is private where it was stored, too, at the next store" {
+  mkdir -m 755 results results/in && echo x >results/in/key && echo y >results/run && chmod 755 results/run && chmod 644 results/in/key
+  mkdir -m 775 kept
+  modes() { (cd kept && stat -c '%a %n' . 7 7/results 7/results/in 7/results/in/key 7/results/run | xargs); }
+  umask 022
+  store --from "$PWD/results=results" --to "$PWD/kept/7" >out
+  chmod 2777 kept/7 kept/7/results
+  [ "$(modes)" = "775 . 2777 7 2777 7/results 755 7/results/in 644 7/results/in/key 755 7/results/run" ]
+  chmod 700 results/in results/run && chmod 600 results/in/key
+  store --from "$PWD/results=results" --to "$PWD/kept/7" >out
+  [ "$(jq .fetched progress.json)" -eq 0 ]
+  [ "$(modes)" = "775 . 2777 7 2755 7/results 700 7/results/in 600 7/results/in/key 700 7/results/run" ]
+  chmod 755 results/in results/run && chmod 644 results/in/key
+  store --from "$PWD/results=results" --to "$PWD/kept/7" >out
+  [ "$(modes)" = "775 . 2777 7 2755 7/results 700 7/results/in 600 7/results/in/key 700 7/results/run" ] # what it has become may be meant
+}
+
 @test "a store that was killed or came to its deadline has no manifest, and the next one goes on" {
   mkdir results && for i in 1 2 3; do head -c 150000000 /dev/zero >results/$i; done
   "$dl_data" store --from "$PWD/results" --to "$PWD/kept" --streams 1 >out &

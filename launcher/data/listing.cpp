@@ -57,7 +57,7 @@ Result<bool> parse_listed(std::string_view line, Entry* entry) {
   line = trim(line);
   if (line == "[" || line == "]" || line.empty()) return false;
   if (line.back() == ',') line.remove_suffix(1);
-  if (line.front() == '[') line.remove_prefix(1);
+  if (!line.empty() && line.front() == '[') line.remove_prefix(1);
   try {
     const Json item = Json::parse(line);
     if (!item.is_object()) return Error{Errc::kBusy, "rclone's list of files was cut"};

@@ -34,7 +34,7 @@ TEST(DataRclone, lines_of_a_list_are_read) {
 TEST(DataRclone, a_list_that_is_cut_may_pass_and_a_file_without_size_may_not) {
   Entry entry;
   for (const char* cut :
-       {R"({"Path":"a)", R"({"Path":7,"Size":1})", R"({"Name":"x"})", "x", R"({"Path":"a","Size":"1"})"}) {
+       {R"({"Path":"a)", R"({"Path":7,"Size":1})", R"({"Name":"x"})", "x", R"({"Path":"a","Size":"1"})", ",", "[,"}) {
     const auto read = parse_listed(cut, &entry);
     ASSERT_FALSE(read) << cut;
     EXPECT_EQ(exit_status(read.error()), kExitLater);

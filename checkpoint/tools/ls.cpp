@@ -90,6 +90,21 @@ Result<std::vector<Row>> committed(const Target& target) {
   }
 }
 
+// Removes from the rows those of damaged checkpoints that the store has no more: what is read of a checkpoint that is
+// being removed ends too soon, as that of a damaged one does.
+Status leave_out_gone(ObjectLevel& level, std::vector<Row>* rows) {
+  const auto damaged = [](const Row& row) { return !row.reason.empty(); };
+  if (std::none_of(rows->begin(), rows->end(), damaged)) return {};
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> there, list_checkpoints(level));
+  const auto gone = [&](const Row& row) {
+    return damaged(row) && std::none_of(there.begin(), there.end(), [&](const CheckpointName& name) {
+             return format_checkpoint_name(name) == row.name;
+           });
+  };
+  rows->erase(std::remove_if(rows->begin(), rows->end(), gone), rows->end());
+  return {};
+}
+
 // The rows of what an object store has. One that is removed meanwhile has none.
 Result<std::vector<Row>> stored(const std::string& place) {
   DL_TRY_ASSIGN(const auto level, open_objects(place));
@@ -110,6 +125,7 @@ Result<std::vector<Row>> stored(const std::string& place) {
     }
     rows.push_back(std::move(row));
   }
+  DL_TRY(leave_out_gone(*level, &rows));
   for (const CheckpointName& name : listing.unfinished)
     rows.push_back(Row{format_checkpoint_name(name), "unfinished", "", name.step, std::nullopt, false});
   return rows;

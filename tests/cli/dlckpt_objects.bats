@@ -112,6 +112,30 @@ steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committe
   [ "$(steps_in box:run)" = '[2,1]' ]
 }
 
+# before_reading STEP ACTION: an rclone in ./beside that does this before the manifest of this train step is read.
+before_reading() {
+  local rclone
+  rclone=$(command -v rclone)
+  mkdir -p beside
+  printf '#!/bin/sh\ncase "$*" in "cat "*/step-%012d.*/MANIFEST.json) %s ;; esac\nexec %s "$@"\n' "$1" "$2" "$rclone" >beside/rclone
+  chmod 755 beside/rclone
+}
+
+@test "ls leaves out a checkpoint that is removed while it is listed, and shows one that is damaged" {
+  object_server
+  checkpoints ck 1 2 3
+  for step in 1 2 3; do "$dlckpt" send ck lab:bucket/run --step $step; done
+  before_reading 2 "rm -rf $PWD/s3/bucket/run/step-000000000002.*; sleep 0.3"
+  PATH=$PWD/beside:$PATH run "$dlckpt" ls lab:bucket/run --json
+  [ "$status" -eq 0 ]
+  [ "$(jq -c 'map([.step, .state])' <<<"$output")" = '[[3,"committed"],[1,"committed"]]' ]
+  before_reading 1 "sed -i s/step/stop/ $PWD/s3/bucket/run/step-000000000001.*/MANIFEST.json"
+  PATH=$PWD/beside:$PATH run "$dlckpt" ls lab:bucket/run
+  [ "$status" -eq 1 ]
+  contains "$output" 'damaged'
+  contains "$output" 'dlckpt: .*step-000000000001.*MANIFEST.json'
+}
+
 @test "send --keep refuses a place of another run, and touches nothing there" {
   folder_remote
   checkpoints long 1 2 3

@@ -122,6 +122,46 @@ Status fetch_file(ObjectLevel& level, const CheckpointName& name, const StoredFi
   return target.sync_and_close();
 }
 
+// Every block is verified on its way. kCorrupt: the file is damaged.
+Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level) {
+  const std::string checkpoint = checkpoint_path(dir, manifest.name), path = checkpoint + "/" + file.name;
+  if (file.data_file != SIZE_MAX) {  // checks user block and table, which no block's checksum covers
+    auto head = DataFile::open(io, checkpoint, manifest, file.data_file);
+    if (!head) return std::move(head).error();
+  }
+  DL_TRY_ASSIGN(File source, File::open(io, path, O_RDONLY));
+  std::vector<char> buffer;
+  const std::vector<Block>& blocks = *file.blocks;
+  return patiently(level, [&] {
+    uint64_t at = 0;
+    size_t block = 0;
+    return level.put(key_of(manifest.name, file.name), file.size, [&]() -> Result<std::string_view> {
+      if (at == file.size) return std::string_view();
+      const bool covered = block < blocks.size() && blocks[block].at == at;
+      const uint64_t end = covered ? blocks[block].end() : block < blocks.size() ? blocks[block].at : file.size;
+      const auto size = static_cast<size_t>(covered ? end - at : std::min<uint64_t>(end - at, kPieceBytes));
+      if (buffer.size() < size) buffer.resize(size);
+      DL_TRY(source.read_all(buffer.data(), size, at));
+      if (covered && hash_bytes(buffer.data(), size) != blocks[block++].hash)
+        return Error{Errc::kCorrupt, path + ": the checksum of the block at byte " + std::to_string(at) + " is wrong"};
+      at += size;
+      return std::string_view(buffer.data(), size);
+    });
+  });
+}
+
+// Commits the checkpoint after all files are there; it checks their sizes first. `text` is that of the manifest in the
+// directory.
+Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level) {
+  DL_TRY_ASSIGN(const auto sizes, sizes_of(level, manifest.name));
+  for (const StoredFile& file : stored_files(manifest)) {
+    const std::string key = key_of(manifest.name, file.name);
+    const auto size = sizes.find(key);
+    if (size == sizes.end() || size->second != file.size) return Error{Errc::kIo, key + " did not arrive whole"};
+  }
+  return put_text(level, key_of(manifest.name, kManifestName), text);
+}
+
 // The checkpoints among these objects, newest first; with `committed` those that have a manifest, else those that have
 // none.
 std::vector<CheckpointName> names_in(const std::vector<ObjectLevel::Object>& objects, bool committed) {
@@ -154,43 +194,6 @@ Result<Manifest> load_object_manifest(ObjectLevel& level, const CheckpointName& 
   DL_TRY_ASSIGN(const auto sizes, sizes_of(level, name));
   DL_TRY_ASSIGN(const std::string text, read_manifest(level, name, sizes));
   return parse_own_manifest(name, text);
-}
-
-Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level) {
-  const std::string checkpoint = checkpoint_path(dir, manifest.name), path = checkpoint + "/" + file.name;
-  if (file.data_file != SIZE_MAX) {  // checks user block and table, which no block's checksum covers
-    auto head = DataFile::open(io, checkpoint, manifest, file.data_file);
-    if (!head) return std::move(head).error();
-  }
-  DL_TRY_ASSIGN(File source, File::open(io, path, O_RDONLY));
-  std::vector<char> buffer;
-  const std::vector<Block>& blocks = *file.blocks;
-  return patiently(level, [&] {
-    uint64_t at = 0;
-    size_t block = 0;
-    return level.put(key_of(manifest.name, file.name), file.size, [&]() -> Result<std::string_view> {
-      if (at == file.size) return std::string_view();
-      const bool covered = block < blocks.size() && blocks[block].at == at;
-      const uint64_t end = covered ? blocks[block].end() : block < blocks.size() ? blocks[block].at : file.size;
-      const auto size = static_cast<size_t>(covered ? end - at : std::min<uint64_t>(end - at, kPieceBytes));
-      if (buffer.size() < size) buffer.resize(size);
-      DL_TRY(source.read_all(buffer.data(), size, at));
-      if (covered && hash_bytes(buffer.data(), size) != blocks[block++].hash)
-        return Error{Errc::kCorrupt, path + ": the checksum of the block at byte " + std::to_string(at) + " is wrong"};
-      at += size;
-      return std::string_view(buffer.data(), size);
-    });
-  });
-}
-
-Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level) {
-  DL_TRY_ASSIGN(const auto sizes, sizes_of(level, manifest.name));
-  for (const StoredFile& file : stored_files(manifest)) {
-    const std::string key = key_of(manifest.name, file.name);
-    const auto size = sizes.find(key);
-    if (size == sizes.end() || size->second != file.size) return Error{Errc::kIo, key + " did not arrive whole"};
-  }
-  return put_text(level, key_of(manifest.name, kManifestName), text);
 }
 
 Result<bool> send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level,

@@ -79,15 +79,10 @@ Result<Manifest> load_object_manifest(ObjectLevel& level, const CheckpointName& 
 // Is told how many bytes of all have been moved; may be empty.
 using Moved = std::function<void(uint64_t done, uint64_t all)>;
 
-// Sends one file of a checkpoint that is committed in `dir`; every block is verified on its way. kCorrupt: the file is
-// damaged.
-Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level);
-// Commits the checkpoint after all files are there; it checks their sizes first. `text` is that of the manifest in the
-// directory.
-Status commit_checkpoint(const Manifest& manifest, const std::string& text, ObjectLevel& level);
-// Sends the whole checkpoint. If it was sent before, it is left as it is, and the result is false. What a killed try
-// has left of it is not sent again. kCorrupt if the object store holds another checkpoint of that name, which is not
-// touched. After another error the checkpoint does not exist there, and nothing of it unless the error may pass.
+// Sends a checkpoint that is committed in `dir`; every block is verified on its way. If it was sent before, it is left
+// as it is, and the result is false. Files that a send which was killed has left whole are not sent again. kCorrupt: a
+// file is damaged, or the object store holds another checkpoint of that name, which is not touched. After another error
+// the checkpoint does not exist there, and nothing of it unless the error may pass.
 Result<bool> send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level,
                              const Moved& moved = {});
 

@@ -208,8 +208,9 @@ enum { DLCKPT_SETTING_DIR = 1, DLCKPT_SETTING_EVERY = 2, DLCKPT_SETTING_KEEP = 4
  * longer commit. Rank 0 takes the directory's lease, or uses the one in DL_CHECKPOINT_LEASE.
  *   options  NULL: all from the environment. Copied
  *   out      on success a context, to be closed by dlckpt_close; on error NULL
- *   Errors   BUSY (another job holds the directory), NOT_FOUND (the parent of dir), INVALID (also options.objects that
- *            cannot be used), DENIED, NO_SPACE, IO, MEMORY; dlckpt_open_error returns the message
+ *   Errors   BUSY (another job holds the directory), NOT_FOUND (the parent of dir), INVALID (also if options.objects
+ *            cannot be used, such as for want of dlckpt or rclone on this node, or because others may read rclone's
+ *            configuration), DENIED, NO_SPACE, IO, MEMORY; dlckpt_open_error returns the message
  *   Ranks    not collective: each rank on its own, in any order
  */
 dlckpt_error dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out);
@@ -228,8 +229,9 @@ const char* dlckpt_open_error(void);
 
 /* dlckpt_close: waits for the save in flight, then releases everything, also the lease. Never fails. Call dlckpt_wait
  * before it to learn the outcome of that save. With options.objects rank 0 first waits until the newest checkpoint is
- * in the object store, timeout_s at most; where dlrun has asked the program to end, 5 seconds. What was not sent then
- * is sent by the next run that restores from this directory.
+ * in the object store, timeout_s at most (600 s by default, in which the job keeps its GPUs); where dlrun has asked the
+ * program to end, 5 seconds. What was not sent then is sent by the next run that restores from this directory. If a
+ * sending fails in that time, nobody is told: `dlckpt ls NAME:PATH` shows what is there.
  *   ctx      may be NULL
  */
 void dlckpt_close(dlckpt_ctx* ctx);
@@ -345,7 +347,8 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
  *   Only one save is in flight at a time: a second call waits for the first. If the first failed, the second is done
  *            all the same and may return DLCKPT_OK; dlckpt_errmsg then tells of the failure, and dlckpt_stats counts it
  *   If an earlier checkpoint did not reach the object store (options.objects), dlckpt_errmsg of rank 0 says so after
- *            DLCKPT_OK, once for failures in a row, in a sentence that begins with "objects="; no save fails for it
+ *            DLCKPT_OK, once for failures in a row, in a sentence that begins with "objects="; no save fails for it.
+ *            A failure after the last save is told by no call; dlckpt_stats counts it
  *   Errors   of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole; a member is
  *            not a regular file), NOT_FOUND (the file of a member, or the checkpoint directory: somebody removed or
  *            renamed it), BUSY (the lease was lost to another job), MEMORY: nothing is committed. Of an asynchronous
@@ -393,7 +396,8 @@ typedef struct dlckpt_save_stats {
   double total_blocked_s;
   /* Rank 0, with options.objects, at the time of the call: */
   int64_t object_step; /* the last train step that is in the object store; -1: none of this run */
-  uint64_t object_saves, failed_object_saves; /* sent; not sent, each after several tries */
+  uint64_t object_saves, failed_object_saves; /* sent; not sent. A failure that may be temporary has been tried four
+                                                 times, another one once */
 } dlckpt_save_stats;
 
 /* dlckpt_stats: returns how long saves took and what they wrote. A save in flight does not count yet.
@@ -411,7 +415,8 @@ dlckpt_error dlckpt_stats(dlckpt_ctx* ctx, dlckpt_save_stats* out);
  * With options.objects rank 0 first fetches from the object store what is newer than the newest checkpoint of the
  * directory (or of the train step, if the directory has none of it). If the store does not answer, the directory's
  * checkpoint is loaded, and dlckpt_errmsg says so; if there is none, the result is IO, so that no program starts anew
- * where it should have gone on.
+ * where it should have gone on. timeout_s does not bound the fetch, which takes as long as its bytes do: a server that
+ * says nothing for 300 s ends one try, and there are four.
  *   step           a train step, or DLCKPT_LATEST: the newest checkpoint that verifies. Blocks are verified while they
  *                  are loaded. If one does not verify when others are in memory already, all ranks go on to the next
  *                  older checkpoint and load that completely, so that the outcome is never a mixture. Then the return
@@ -430,7 +435,8 @@ dlckpt_error dlckpt_restore(dlckpt_ctx* ctx, int64_t step, int64_t* restored_ste
  * that learn from them what to register. The next dlckpt_restore of that train step takes the same checkpoint, and does
  * not read the blobs again. A checkpoint that a restore found damaged is passed over by DLCKPT_LATEST from then on:
  * after DLCKPT_E_CORRUPT, peek and restore again. If the nodes hold a newer checkpoint (options.local_dir), the ranks
- * first copy it to the directory.
+ * first copy it to the directory. With options.objects rank 0 first fetches from the object store as dlckpt_restore
+ * does, and timeout_s does not bound that either.
  *   found_step  may be NULL. Set on success only
  *   Errors      as dlckpt_restore, but registered memory is never touched
  *   Ranks       collective

@@ -19,7 +19,7 @@ struct RetentionPolicy {
   int keep = 3;                    // newest checkpoints, >= 1
   int64_t keep_every = 0;          // those of train steps divisible by this are kept, too; 0: none
   std::optional<BestMetric> best;  // the best by a metric are kept, too
-  std::set<uint64_t> held{};       // save ids of those that are being read, which stay for as long as that takes
+  std::set<uint64_t> held{};       // save ids of those that are being read, or wait to be sent: they stay until then
 };
 
 // The facts about one committed checkpoint on which retention depends.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A learner whose checkpoints also go to an object store. Usage: store_learner.py DIR STEPS KILL_AT. Before train step KILL_AT (-1: never)
-it kills itself as soon as a sending runs. Prints where it went on, its weights, and the statistics of the object store."""
+"""A learner whose checkpoints also go to an object store. Usage: store_learner.py DIR STEPS KILL_AT [FAIL_AT]. Before train step KILL_AT
+(-1: never) it kills itself as soon as a sending runs; before FAIL_AT it waits until a sending has failed. Prints where it went on, its weights, and the statistics of the object store."""
 import glob
 import hashlib
 import os
@@ -11,7 +11,7 @@ import time
 import dlckpt
 import torch
 
-dir, steps, kill_at = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+dir, steps, kill_at, fail_at = sys.argv[1], *(int(word) for word in (sys.argv[2:] + ["-1"])[:3])
 
 
 def sending():
@@ -38,6 +38,8 @@ for _ in job.steps(steps):
         while not sending():
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
+    while job.train_step == fail_at and not job.stats.failed_object_saves:
+        time.sleep(0.05)
     optimizer.zero_grad()
     model(torch.randn(16, 100)).pow(2).mean().backward()
     optimizer.step()

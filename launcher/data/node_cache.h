@@ -40,8 +40,8 @@ struct SetInfo {
   std::string work;      // then its folder below unfinished/; its key, on a shared file system with the node's name
 };
 
-// The job of which `dest` is the folder of links in the cache below `dir`, as both are written; empty: of none. Pure
-// but for the user.
+// The job of which `dest` is the folder of links in the cache below `dir`; empty: of none. Compares the texts, resolves
+// no links. Pure but for the user.
 std::string job_of(const std::string& dir, const std::string& dest);
 
 class NodeCache {
@@ -65,7 +65,7 @@ class NodeCache {
   bool has(const std::string& key) const;
   // Notes that it is used now.
   void touch(const std::string& key) const;
-  // Notes that a job of this name still uses its links.
+  // Notes that the job by this name still uses its links.
   void touch_job(const std::string& job) const;
 
   // Makes a fetched set appear. What another node has put there meanwhile is as good. sums: Work::finish() was called.

@@ -14,8 +14,8 @@ namespace {
 using data::Cache;
 using data::Place;
 
-// Whether the nodes read from the cache that all of them see. In it the job has one folder of links, which can lead to
-// one set each: not to a part of a shard for each node, which was not fetched before either.
+// Whether the nodes read from the cache that all of them see. A shard differs from node to node, and prefetch does not
+// fetch shards; such jobs use the nodes' own caches.
 bool from_shared(const PlanInput& input) {
   return input.prefetched && std::none_of(input.sources.begin(), input.sources.end(),
                                           [](const dl::data::Source& source) { return source.cache == Cache::kShard; });

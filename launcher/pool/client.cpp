@@ -10,6 +10,11 @@
 #include "common/base/clock.h"
 
 namespace dl::pool {
+namespace {
+
+constexpr int64_t kMostWaitMs = AwakeClock::kMostMs / 2;  // so that the clock counts all the time that is waited
+
+}  // namespace
 
 Client::Client(std::string directory, std::string secret, double timeout_s, uint64_t id)
     : directory_(std::move(directory)), hub_(std::move(secret)), core_(id, kSlots), timeout_s_(timeout_s) {}
@@ -37,9 +42,9 @@ void Client::farewell(double limit_s) {
 }
 
 Status Client::until_done(int64_t limit_ms) {
-  const int64_t until = monotonic_ms() + limit_ms;
+  const int64_t until = now_ms() + limit_ms;
   while (!core_.done()) {
-    const int64_t now = monotonic_ms();
+    const int64_t now = now_ms();
     if (now >= until) {
       abandoned_ = true;
       return Error{Errc::kTimeout, (met_directory_ ? "the pool" : "the directory of the pool") + (" at " + directory_) +
@@ -47,7 +52,8 @@ Status Client::until_done(int64_t limit_ms) {
     }
     for (const ClientPost& post : core_.due(now)) send(post);
     const int64_t next = core_.next_ms();
-    const int64_t pause = next < 0 ? until - now : std::clamp<int64_t>(next - now, 1, until - now);
+    const int64_t most = std::min(until - now, kMostWaitMs);
+    const int64_t pause = next < 0 ? most : std::clamp<int64_t>(next - now, 1, most);
     for (const Event& event : hub_.wait(core_.done() ? 0 : pause)) take(event);
   }
   return {};
@@ -58,7 +64,7 @@ void Client::send(const ClientPost& post) {
   if (found == links_.end()) {
     const std::string* address = post.to == 0 ? &directory_ : core_.address(post.to);
     auto link = address == nullptr ? Result<Link>(Error{}) : hub_.connect(*address, Who::kClient);
-    if (!link) return core_.broken(post.to, monotonic_ms());
+    if (!link) return core_.broken(post.to, now_ms());
     found = links_.emplace(post.to, *link).first;
     who_[*link] = post.to;
   }
@@ -74,13 +80,13 @@ void Client::take(const Event& event) {
       if (who == 0) met_directory_ = true;
       return;
     case Event::What::kMessage:
-      if (event.message.kind == Kind::kTable && who == 0) core_.table(event.message, monotonic_ms());
-      if (event.message.kind == Kind::kAnswer && who != 0) core_.answered(event.message, monotonic_ms());
+      if (event.message.kind == Kind::kTable && who == 0) core_.table(event.message, now_ms());
+      if (event.message.kind == Kind::kAnswer && who != 0) core_.answered(event.message, now_ms());
       return;
     case Event::What::kClosed:
       who_.erase(found);
       links_.erase(who);
-      return core_.broken(who, monotonic_ms());
+      return core_.broken(who, now_ms());
   }
 }
 

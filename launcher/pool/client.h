@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/awake_clock.h"
 #include "launcher/pool/client_core.h"
 #include "launcher/pool/hub.h"
 
@@ -16,7 +17,8 @@ class Client {
  public:
   static Result<std::unique_ptr<Client>> open(std::string directory, std::string secret, double timeout_s);
 
-  // Errors: kTimeout, after which nothing can be called any more (kBusy).
+  // Errors: kTimeout, after which nothing can be called any more (kBusy). Time for which this process was suspended
+  // does not count.
   Status call(std::vector<Call>* calls);
   // For so long at most.
   void farewell(double limit_s);
@@ -26,11 +28,13 @@ class Client {
   Status until_done(int64_t limit_ms);
   void take(const Event& event);
   void send(const ClientPost& post);
+  int64_t now_ms() { return clock_.at(monotonic_ms()); }
 
   std::string directory_;
   Hub hub_;
   ClientCore core_;
   double timeout_s_;
+  AwakeClock clock_;
   std::map<MemberId, Link> links_;  // 0: the directory
   std::map<Link, MemberId> who_;
   bool abandoned_ = false, met_directory_ = false;

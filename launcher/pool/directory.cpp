@@ -10,6 +10,7 @@ namespace dl::pool {
 namespace {
 
 constexpr int64_t kEndMs = 2000;  // for members to end when the pool is closed
+constexpr int kMostReads = 256;   // of what has come, before somebody is given up
 
 }  // namespace
 
@@ -50,11 +51,11 @@ void Directory::note_facts() {
 }
 
 void Directory::run() {
-  next_look_ms_ = monotonic_ms() + kLookMs;
+  next_look_ms_ = now_ms() + kLookMs;
   while (!ending_) {
-    for (const Event& event : hub_.wait(std::max<int64_t>(next_look_ms_ - monotonic_ms(), 0))) take(event);
-    if (monotonic_ms() >= next_look_ms_) {
-      next_look_ms_ = monotonic_ms() + kLookMs;
+    for (const Event& event : hub_.wait(std::max<int64_t>(next_look_ms_ - now_ms(), 0))) take(event);
+    if (now_ms() >= next_look_ms_) {
+      next_look_ms_ = now_ms() + kLookMs;
       give_up_silent();
       look();
     }
@@ -79,11 +80,11 @@ void Directory::take(const Event& event) {
     if (event.message.kind != Kind::kJoin || members_.size() >= kMostMembers) return hub_.close(event.link);
     const MemberId id = core_.join(event.message.bytes.substr(0, 64));
     links_[event.link] = id;
-    members_[id] = {event.link, 0, monotonic_ms()};
+    members_[id] = {event.link, 0, now_ms()};
     return;
   }
   Seen& seen = members_[known->second];
-  seen.heard_ms = monotonic_ms();
+  seen.heard_ms = now_ms();
   if (event.message.kind == Kind::kWanted)
     seen.wanted = static_cast<int>(std::min<uint64_t>(event.message.number, kMostMembers));
   else
@@ -101,9 +102,18 @@ void Directory::gone(Link link) {
 }
 
 void Directory::give_up_silent() {
+  const auto is_silent = [this](const auto& member) { return now_ms() - member.second.heard_ms > settings_.silent_ms; };
+  if (std::none_of(members_.begin(), members_.end(), is_silent)) return;
+  // One call reads some connections alone, so what they have said may be there unread.
+  for (int i = 0; i < kMostReads; ++i) {
+    const std::vector<Event> events = hub_.wait(0);
+    if (events.empty()) break;
+    for (const Event& event : events) take(event);
+  }
+
   std::vector<Link> silent;
-  for (const auto& [id, seen] : members_)
-    if (monotonic_ms() - seen.heard_ms > kSilentMs) silent.push_back(seen.link);
+  for (const auto& member : members_)
+    if (is_silent(member)) silent.push_back(member.second.link);
   for (const Link link : silent) {
     hub_.close(link);
     gone(link);

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/awake_clock.h"
 #include "launcher/pool/directory_core.h"
 #include "launcher/pool/hub.h"
 #include "launcher/pool/size_rule.h"
@@ -19,7 +20,8 @@ namespace dl::pool {
 
 constexpr int64_t kLookMs = 200;  // between two looks at what members want
 // A member that says nothing for so long is given up. Longer than a broken connection takes to be noticed at its other
-// end (hub.cpp), so that a member without a directory has ended before others take its slots over.
+// end (hub.cpp), so that a member without a directory has ended before others take its slots over. The time for which
+// the directory itself did not run, since its job was suspended or `size` was slow, does not count.
 constexpr int64_t kSilentMs = 10000;
 
 struct DirectorySettings {
@@ -29,6 +31,7 @@ struct DirectorySettings {
   SizeRule rule;  // min and max, too
   bool with_copies = true;
   bool fixed = false;
+  int64_t silent_ms = kSilentMs;                      // shorter in tests
   std::function<void(int wanted, int present)> size;  // may be empty
 };
 
@@ -57,6 +60,7 @@ class Directory {
   void send_posts();
   void close_pool();
   void note_facts();
+  int64_t now_ms() { return clock_.at(monotonic_ms()); }
 
   DirectorySettings settings_;
   Hub hub_;
@@ -71,6 +75,7 @@ class Directory {
   std::set<Link> leaving_;  // were told that they may end
   SizeMemory memory_;
   int told_wanted_ = -1, told_present_ = -1;
+  AwakeClock clock_;  // of the thread alone
   int64_t next_look_ms_ = 0;
   std::atomic<bool> ending_{false};
   mutable std::mutex mutex_;  // guards facts_

@@ -111,7 +111,7 @@ Result<Link> Hub::connect(const std::string& address, Who who, MemberId member) 
   const Link link = next_++;
   Connection& connection = connections_[link];
   connection.introduction = {who, member, make_nonce()};
-  connection.deadline_ms = monotonic_ms() + kProofMs;
+  connection.deadline_ms = now_ms() + kProofMs;
   connection.fd.reset(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (connection.fd) prepare(connection.fd.get());
   if (!connection.fd ||
@@ -197,7 +197,7 @@ void Hub::accept_all() {
     connection.accepted = true;
     connection.state = State::kAwaitsIntroduction;
     connection.acceptor = make_nonce();
-    connection.deadline_ms = monotonic_ms() + kProofMs;
+    connection.deadline_ms = now_ms() + kProofMs;
     connection.out = challenge(connection.acceptor);
     epoll_event event{};
     event.events = connection.interest = EPOLLIN;
@@ -339,7 +339,7 @@ void Hub::ready(Link link, uint32_t what) {
 }
 
 void Hub::close_late() {
-  const int64_t now = monotonic_ms();
+  const int64_t now = now_ms();
   std::vector<Link> late;
   for (const auto& [link, connection] : connections_)
     if (connection.state != State::kOpen && connection.deadline_ms <= now) late.push_back(link);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/awake_clock.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "launcher/pool/message.h"
@@ -83,8 +84,10 @@ class Hub {
   void opened(Link link, Connection* connection);
   void close_late();
   size_t unproved() const;
+  int64_t now_ms() { return clock_.at(monotonic_ms()); }
 
   std::string secret_;
+  AwakeClock clock_;  // so that nobody is late with the proof because all were suspended
   UniqueFd epoll_, wake_, listener_;
   int port_ = 0;
   std::map<Link, Connection> connections_;

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Directories, members and clients that are suspended, that fail, or that are told nonsense by somebody who knows the
+// secret.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "launcher/pool/client.h"
+#include "launcher/pool/directory.h"
+#include "launcher/pool/member.h"
+#include "tests/unit/pool_world.h"
+
+using namespace dl;
+using namespace dl::pool;
+
+namespace {
+
+const std::string kSecret(kSecretBytes, 's');
+
+std::unique_ptr<Directory> open(DirectorySettings settings) {
+  settings.secret = kSecret;
+  auto directory = Directory::open(std::move(settings));
+  return directory ? std::move(directory).value() : nullptr;
+}
+
+std::string place(const Directory& directory) {
+  return "127.0.0.1:" + std::to_string(directory.port());
+}
+
+class Serving {
+ public:
+  explicit Serving(const std::string& directory, Object* object = nullptr) {
+    auto member = pool::Member::create(directory, kSecret, object == nullptr ? &log : object);
+    if (!member) return;
+    member_ = std::move(member).value();
+    thread_ = std::thread([this] { status = member_->serve(); });
+  }
+  ~Serving() { join(); }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  LogObject log{kSlots};
+  Status status = Error{Errc::kInternal, "it does not serve yet"};
+
+ private:
+  std::unique_ptr<pool::Member> member_;
+  std::thread thread_;
+};
+
+template <typename Is>
+bool becomes(const Is& is) {
+  for (const int64_t end = monotonic_ms() + 30000; monotonic_ms() < end;
+       std::this_thread::sleep_for(std::chrono::milliseconds(2)))
+    if (is()) return true;
+  return false;
+}
+
+std::vector<Call> update(const std::string& key) {
+  Call call;
+  call.key = key;
+  call.bytes = std::string(4, 'u');
+  return {call};
+}
+
+// Runs `body` in a process of its own, which with those that it has started is suspended when it writes into `say`, and
+// goes on after so long; then it can read a byte from `hear`. Those that it has started go on somewhat later, as on
+// other hosts. Returns its exit status.
+int suspended(int64_t limit_ms, const std::function<bool(int say, int hear)>& body) {
+  int said[2] = {}, heard[2] = {};
+  if (::pipe(said) != 0 || ::pipe(heard) != 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setpgid(0, 0);
+    ::alarm(60);
+    const bool well = body(said[1], heard[0]);
+    ::signal(SIGTERM, SIG_IGN);
+    ::kill(0, SIGTERM);
+    ::_exit(well ? 0 : 1);
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(said[0], &byte, 1), 1);
+  ::kill(-child, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(limit_ms));
+  ::kill(child, SIGCONT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  ::kill(-child, SIGCONT);
+  EXPECT_EQ(::write(heard[1], "c", 1), 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  for (const int fd : {said[0], said[1], heard[0], heard[1]}) ::close(fd);
+  return status;
+}
+
+}  // namespace
+
+TEST(PoolFaults, APoolThatWasSuspendedAsAWholeGoesOn) {
+  EXPECT_EQ(
+      suspended(2000,
+                [](int say, int hear) -> bool {
+                  int ports[2] = {};
+                  if (::pipe(ports) != 0) return false;
+                  if (::fork() == 0) {
+                    ::alarm(60);
+                    int port = 0;
+                    if (::read(ports[0], &port, sizeof port) != sizeof port) ::_exit(1);
+                    const Serving member("127.0.0.1:" + std::to_string(port));
+                    ::pause();
+                  }
+                  DirectorySettings settings;
+                  settings.silent_ms = 1000;
+                  const auto directory = open(std::move(settings));
+                  const int port = directory->port();
+                  if (::write(ports[1], &port, sizeof port) != sizeof port) return false;
+                  if (!becomes([&] { return directory->facts().members == 1 && directory->facts().unsettled == 0; }))
+                    return false;
+                  char byte = 0;
+                  if (::write(say, "s", 1) != 1 || ::read(hear, &byte, 1) != 1) return false;
+                  return directory->facts().members == 1 && directory->facts().lost == 0;
+                }),
+      0);
+}
+
+TEST(PoolFaults, TheTimeForWhichAClientWasSuspendedIsNotPartOfItsTimeOut) {
+  EXPECT_EQ(suspended(3000,
+                      [](int say, int hear) -> bool {
+                        const auto directory = open({});
+                        auto client = pool::Client::open(place(*directory), kSecret, 2);
+                        // Nobody serves yet, so the call waits.
+                        bool answered = false;
+                        std::thread calling([&] {
+                          auto calls = update("a");
+                          answered = static_cast<bool>((*client)->call(&calls));
+                        });
+                        std::this_thread::sleep_for(std::chrono::milliseconds(250));
+                        char byte = 0;
+                        if (::write(say, "s", 1) != 1 || ::read(hear, &byte, 1) != 1) ::_exit(2);
+                        const Serving member(place(*directory));
+                        calling.join();
+                        ::_exit(answered ? 0 : 1);  // the member serves on
+                      }),
+            0);
+}

@@ -24,7 +24,12 @@ constexpr uint64_t kWakeTag = 0, kListenTag = ~uint64_t{0};
 constexpr size_t kReadAtOnce = 256 << 10;
 constexpr size_t kMostUnread = size_t{64} << 20;  // a client that does not read is not read from either
 constexpr size_t kMostUnsent = size_t{3} << 30;   // then the connection is given up
-constexpr unsigned kUnacknowledgedMs = 5000;      // data that no host acknowledges for so long break the connection
+// A host that is gone is noticed after about 8 seconds, also by whoever has nothing to send and waits for an answer.
+constexpr int kIdleSeconds = 2, kProbeSeconds = 2, kProbes = 3;
+// A member's link to the directory breaks when what it has said is not acknowledged for so long: kSilentMs
+// (directory.h) counts on it. Elsewhere such a limit would break connections to peers that live and are busy, since it
+// counts the time for which they read nothing, too.
+constexpr unsigned kUnacknowledgedMs = 5000;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -38,10 +43,14 @@ Result<Addresses> resolve(const std::string& host, const std::string& port, int 
   return Addresses(found, &::freeaddrinfo);
 }
 
-void prepare(int fd) {
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMs, sizeof kUnacknowledgedMs);
+void prepare(int fd, bool to_directory) {
+  const auto set = [fd](int level, int option, auto value) { ::setsockopt(fd, level, option, &value, sizeof value); };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  if (to_directory) set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnacknowledgedMs);
 }
 
 Nonce make_nonce() {
@@ -113,7 +122,7 @@ Result<Link> Hub::connect(const std::string& address, Who who, MemberId member) 
   connection.introduction = {who, member, make_nonce()};
   connection.deadline_ms = now_ms() + kProofMs;
   connection.fd.reset(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (connection.fd) prepare(connection.fd.get());
+  if (connection.fd) prepare(connection.fd.get(), who == Who::kJoiner);
   if (!connection.fd ||
       (::connect(connection.fd.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
     connection.deadline_ms = 0;  // the next wait() tells of it
@@ -190,7 +199,7 @@ void Hub::accept_all() {
       });
       connections_.erase(oldest);
     }
-    prepare(fd.get());
+    prepare(fd.get(), false);
     const Link link = next_++;
     Connection& connection = connections_[link];
     connection.fd = std::move(fd);

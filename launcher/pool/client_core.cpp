@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t kTablePauseMs = 2;  // between two questions for the table
 constexpr int64_t kNoDirectoryPauseMs = 20;
-constexpr int kMostPauses = 5;  // pauses double from 1 ms so many times
+constexpr int64_t kLateMs = 1000;  // an answer that takes so long may never come, so the table is asked for
+constexpr int kMostPauses = 5;     // pauses double from 1 ms so many times
 
 }  // namespace
 
@@ -57,11 +58,22 @@ void ClientCore::table(const Message& message, int64_t now_ms) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     slot.lost = table->lost[i];
+    if (slot.question != 0 && is_in_vain(slot, table->owners[i].first, table->owners[i].second)) {
+      questions_.erase(slot.question);
+      slot.question = 0;
+      slot.retry_ms = now_ms;
+    }
     // A member may have told of a later owner than the table knew when it was written; or of one that is gone since.
     if (table->owners[i].second < slot.epoch && address(slot.owner) != nullptr) continue;
     slot.owner = table->owners[i].first;
     slot.epoch = slot.table_epoch = table->owners[i].second;
   }
+}
+
+// Whether the slot has another owner than the one that was asked, as the table says.
+bool ClientCore::is_in_vain(const Slot& slot, MemberId owner, uint64_t epoch) const {
+  if (address(slot.sent_to) == nullptr || epoch > slot.sent_epoch) return true;
+  return epoch == slot.sent_epoch && owner != slot.sent_to;
 }
 
 void ClientCore::finish(Slot* slot, AnswerStatus status, std::string bytes) {
@@ -122,9 +134,11 @@ void ClientCore::broken(MemberId member, int64_t now_ms) {
 std::vector<ClientPost> ClientCore::due(int64_t now_ms) {
   std::vector<ClientPost> posts;
   if (done()) return posts;
+  bool late = false;
   for (uint32_t at = 0; at < slots_.size(); ++at) {
     Slot& slot = slots_[at];
     while (slot.lost && !slot.calls.empty() && slot.question == 0) finish(&slot, AnswerStatus::kGap, {});
+    if (slot.question != 0 && now_ms - slot.sent_ms >= kLateMs) late = true;
     if (slot.calls.empty() || slot.question != 0 || now_ms < slot.retry_ms) continue;
     if (slot.owner == 0 || address(slot.owner) == nullptr) {
       want_table();
@@ -144,9 +158,12 @@ std::vector<ClientPost> ClientCore::due(int64_t now_ms) {
     message.key = call.key;
     message.bytes = call.bytes;
     slot.sent_to = slot.owner;
+    slot.sent_epoch = slot.epoch;
+    slot.sent_ms = now_ms;
     questions_[message.number] = at;
     posts.push_back({slot.owner, std::move(message)});
   }
+  if (late && now_ms >= table_ms_ + kLateMs) want_table();
   if (want_table_ && !table_asked_ && now_ms >= table_ms_ && !done()) {
     Message question;
     question.kind = Kind::kTableAsked;
@@ -162,7 +179,10 @@ int64_t ClientCore::next_ms() const {
   if (done()) return next;
   if (want_table_ && !table_asked_) earlier(table_ms_);
   for (const Slot& slot : slots_)
-    if (!slot.calls.empty() && slot.question == 0) earlier(slot.retry_ms);
+    if (slot.question == 0 && !slot.calls.empty())
+      earlier(slot.retry_ms);
+    else if (slot.question != 0 && !table_asked_)
+      earlier(std::max(slot.sent_ms, table_ms_) + kLateMs);
   return next;
 }
 

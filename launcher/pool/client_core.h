@@ -42,7 +42,8 @@ class ClientCore {
 
   void table(const Message& message, int64_t now_ms);
   void answered(const Message& message, int64_t now_ms);
-  // The connection to the member (0: the directory) has ended, or could not be made.
+  // The connection to the member (0: the directory) has ended, or could not be made. Where that does not show, since
+  // the member hangs or its host is gone, the table does: due() asks for it while an answer is late.
   void broken(MemberId member, int64_t now_ms);
 
   // What is to be sent now.
@@ -60,14 +61,17 @@ class ClientCore {
     MemberId owner = 0, sent_to = 0;
     uint64_t epoch = 0, table_epoch = 0;  // of the owner: what was heard last, and what the table said
     uint64_t question = 0;                // 0: the first call is not under way
-    uint64_t updates = 0;                 // the number of the last update that was sent
-    bool numbered = false;                // the first call has that number
+    uint64_t sent_epoch = 0;              // in which it was sent
+    int64_t sent_ms = 0;
+    uint64_t updates = 0;   // the number of the last update that was sent
+    bool numbered = false;  // the first call has that number
     bool lost = false;
     int64_t retry_ms = 0;
     int pauses = 0;
   };
   void finish(Slot* slot, AnswerStatus status, std::string bytes);
   void pause(Slot* slot, int64_t now_ms);
+  bool is_in_vain(const Slot& slot, MemberId owner, uint64_t epoch) const;
   void want_table() { want_table_ = true; }
 
   uint64_t id_;

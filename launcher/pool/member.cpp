@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -127,6 +128,7 @@ Status Member::take(const Event& event) {
   if (event.what == Event::What::kClosed) return closed(event.link);
   if (event.link == directory_link_) {
     core_.from_directory(event.message);
+    if (event.message.kind == Kind::kMembers) forget_gone();
     return {};
   }
   if (!hub_.is_open(event.link)) return {};  // its place was taken
@@ -164,6 +166,23 @@ Status Member::closed(Link link) {
   peers_.erase(found->second);
   peer_of_.erase(found);
   return {};
+}
+
+// Else what was still to be sent to a host that is gone would be kept until the system gives the connection up.
+void Member::forget_gone() {
+  std::set<MemberId> present;
+  for (const Peer& member : core_.members()) present.insert(member.id);
+  for (auto peer = peers_.begin(); peer != peers_.end();) {
+    if (present.count(peer->first) != 0) {
+      ++peer;
+      continue;
+    }
+    hub_.close(peer->second);
+    peer_of_.erase(peer->second);
+    peer = peers_.erase(peer);
+  }
+  for (auto again = again_ms_.begin(); again != again_ms_.end();)
+    again = present.count(again->first) != 0 ? std::next(again) : again_ms_.erase(again);
 }
 
 void Member::connect_again() {

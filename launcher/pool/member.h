@@ -49,6 +49,7 @@ class Member {
   Status closed(Link link);
   void send_posts();
   void send_to(MemberId peer, const Message& message);
+  void forget_gone();
   void connect_again();
   void say_wanted();
 

@@ -72,6 +72,39 @@ std::vector<Call> update(const std::string& key) {
   return {call};
 }
 
+// Of so many keys, among which there are some of each member.
+std::vector<Call> updates(int keys) {
+  std::vector<Call> calls;
+  for (int key = 0; key < keys; ++key) calls.push_back(update(std::to_string(key)).front());
+  return calls;
+}
+
+// A member in a process of its own. It is to be made before this process has threads.
+class Elsewhere {
+ public:
+  Elsewhere() {
+    if (::pipe(port_) != 0) return;
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::alarm(60);
+    int port = 0;
+    if (::read(port_[0], &port, sizeof port) != sizeof port) ::_exit(1);
+    const Serving member("127.0.0.1:" + std::to_string(port));
+    ::pause();
+  }
+  ~Elsewhere() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    for (const int fd : port_) ::close(fd);
+  }
+  bool serve(int port) const { return ::write(port_[1], &port, sizeof port) == sizeof port; }
+  void hang() const { ::kill(pid_, SIGSTOP); }
+
+ private:
+  int port_[2] = {-1, -1};
+  pid_t pid_ = 0;
+};
+
 // Runs `body` in a process of its own, which with those that it has started is suspended when it writes into `say`, and
 // goes on after so long; then it can read a byte from `hear`. Those that it has started go on somewhat later, as on
 // other hosts. Returns its exit status.
@@ -104,30 +137,21 @@ int suspended(int64_t limit_ms, const std::function<bool(int say, int hear)>& bo
 }  // namespace
 
 TEST(PoolFaults, APoolThatWasSuspendedAsAWholeGoesOn) {
-  EXPECT_EQ(
-      suspended(2000,
-                [](int say, int hear) -> bool {
-                  int ports[2] = {};
-                  if (::pipe(ports) != 0) return false;
-                  if (::fork() == 0) {
-                    ::alarm(60);
-                    int port = 0;
-                    if (::read(ports[0], &port, sizeof port) != sizeof port) ::_exit(1);
-                    const Serving member("127.0.0.1:" + std::to_string(port));
-                    ::pause();
-                  }
-                  DirectorySettings settings;
-                  settings.silent_ms = 1000;
-                  const auto directory = open(std::move(settings));
-                  const int port = directory->port();
-                  if (::write(ports[1], &port, sizeof port) != sizeof port) return false;
-                  if (!becomes([&] { return directory->facts().members == 1 && directory->facts().unsettled == 0; }))
-                    return false;
-                  char byte = 0;
-                  if (::write(say, "s", 1) != 1 || ::read(hear, &byte, 1) != 1) return false;
-                  return directory->facts().members == 1 && directory->facts().lost == 0;
-                }),
-      0);
+  EXPECT_EQ(suspended(2000,
+                      [](int say, int hear) -> bool {
+                        const Elsewhere member;
+                        DirectorySettings settings;
+                        settings.silent_ms = 1000;
+                        const auto directory = open(std::move(settings));
+                        if (!member.serve(directory->port()) || !becomes([&] {
+                              return directory->facts().members == 1 && directory->facts().unsettled == 0;
+                            }))
+                          return false;
+                        char byte = 0;
+                        if (::write(say, "s", 1) != 1 || ::read(hear, &byte, 1) != 1) return false;
+                        return directory->facts().members == 1 && directory->facts().lost == 0;
+                      }),
+            0);
 }
 
 TEST(PoolFaults, TheTimeForWhichAClientWasSuspendedIsNotPartOfItsTimeOut) {
@@ -149,4 +173,25 @@ TEST(PoolFaults, TheTimeForWhichAClientWasSuspendedIsNotPartOfItsTimeOut) {
                         ::_exit(answered ? 0 : 1);  // the member serves on
                       }),
             0);
+}
+
+TEST(PoolFaults, ACallToAMemberThatHangsIsAnsweredByItsCopyWhenTheDirectoryHasGivenTheMemberUp) {
+  const Elsewhere hangs;
+  DirectorySettings settings;
+  settings.silent_ms = 1000;
+  auto directory = open(std::move(settings));
+  ASSERT_TRUE(hangs.serve(directory->port()));
+  const Serving stays(place(*directory));
+  ASSERT_TRUE(becomes([&] { return directory->facts().members == 2 && directory->facts().unsettled == 0; }));
+  auto client = pool::Client::open(place(*directory), kSecret, 20);
+  auto calls = updates(64);
+  ASSERT_TRUE((*client)->call(&calls));
+  hangs.hang();
+  const int64_t began = monotonic_ms();
+  calls = updates(64);
+  const Status called = (*client)->call(&calls);
+  EXPECT_TRUE(called) << called.error().text;
+  EXPECT_LT(monotonic_ms() - began, 15000);
+  for (const Call& call : calls) EXPECT_EQ(call.answer, std::string("\2\0\0\0", 4)) << call.key;
+  directory.reset();
 }

@@ -30,13 +30,15 @@ Result<std::unique_ptr<Client>> Client::open(std::string directory, std::string 
 
 Status Client::call(std::vector<Call>* calls) {
   if (abandoned_)
-    return Error{Errc::kBusy, "a call to the pool got no answer in time, so this client can only be closed"};
+    return Error{Errc::kBusy, "a call to the pool was not carried out to its end, so this client can only be closed"};
+  // Also if an exception passes: the core then still points to these calls, which may be gone when this returns.
+  abandoned_ = true;
   core_.begin(calls);
   return until_done(static_cast<int64_t>(1000 * timeout_s_));
 }
 
 void Client::farewell(double limit_s) {
-  if (abandoned_) return;
+  if (std::exchange(abandoned_, true)) return;
   core_.farewell();
   ignore(until_done(static_cast<int64_t>(1000 * limit_s)), "the pool may be gone; then nobody remembers this client");
 }
@@ -45,17 +47,16 @@ Status Client::until_done(int64_t limit_ms) {
   const int64_t until = now_ms() + limit_ms;
   while (!core_.done()) {
     const int64_t now = now_ms();
-    if (now >= until) {
-      abandoned_ = true;
+    if (now >= until)
       return Error{Errc::kTimeout, (met_directory_ ? "the pool" : "the directory of the pool") + (" at " + directory_) +
                                        " did not answer within " + std::to_string(limit_ms / 1000) + " s"};
-    }
     for (const ClientPost& post : core_.due(now)) send(post);
     const int64_t next = core_.next_ms();
     const int64_t most = std::min(until - now, kMostWaitMs);
     const int64_t pause = next < 0 ? most : std::clamp<int64_t>(next - now, 1, most);
     for (const Event& event : hub_.wait(core_.done() ? 0 : pause)) take(event);
   }
+  abandoned_ = false;
   return {};
 }
 

@@ -17,8 +17,8 @@ class Client {
  public:
   static Result<std::unique_ptr<Client>> open(std::string directory, std::string secret, double timeout_s);
 
-  // Errors: kTimeout, after which nothing can be called any more (kBusy). Time for which this process was suspended
-  // does not count.
+  // Errors: kTimeout, after which nothing can be called any more (kBusy), as after an exception. Time for which this
+  // process was suspended does not count.
   Status call(std::vector<Call>* calls);
   // For so long at most.
   void farewell(double limit_s);
@@ -37,7 +37,8 @@ class Client {
   AwakeClock clock_;
   std::map<MemberId, Link> links_;  // 0: the directory
   std::map<Link, MemberId> who_;
-  bool abandoned_ = false, met_directory_ = false;
+  bool abandoned_ = false;  // a call is under way, or was not carried out to its end
+  bool met_directory_ = false;
 };
 
 }  // namespace dl::pool

@@ -2,6 +2,7 @@
 // Directories, members and clients that are suspended, that fail, or that are told nonsense by somebody who knows the
 // secret.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,8 +10,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -79,26 +82,38 @@ std::vector<Call> updates(int keys) {
   return calls;
 }
 
-// A member in a process of its own. It is to be made before this process has threads.
+void serve_for_ever(const std::string& directory) {
+  const Serving member(directory);
+  ::pause();
+}
+
+// A process of its own, which is told where the directory is: a member, or what is given. It is to be made before this
+// process has threads.
 class Elsewhere {
  public:
-  Elsewhere() {
+  explicit Elsewhere(void (*body)(const std::string& directory) = serve_for_ever) {
     if (::pipe(port_) != 0) return;
     pid_ = ::fork();
     if (pid_ != 0) return;
     ::alarm(60);
     int port = 0;
     if (::read(port_[0], &port, sizeof port) != sizeof port) ::_exit(1);
-    const Serving member("127.0.0.1:" + std::to_string(port));
-    ::pause();
+    body("127.0.0.1:" + std::to_string(port));
+    ::_exit(0);
   }
   ~Elsewhere() {
     ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
+    end();
     for (const int fd : port_) ::close(fd);
   }
   bool serve(int port) const { return ::write(port_[1], &port, sizeof port) == sizeof port; }
   void hang() const { ::kill(pid_, SIGSTOP); }
+  // Its exit status.
+  int end() const {
+    int status = -1;
+    ::waitpid(pid_, &status, 0);
+    return status;
+  }
 
  private:
   int port_[2] = {-1, -1};
@@ -195,3 +210,41 @@ TEST(PoolFaults, ACallToAMemberThatHangsIsAnsweredByItsCopyWhenTheDirectoryHasGi
   for (const Call& call : calls) EXPECT_EQ(call.answer, std::string("\2\0\0\0", 4)) << call.key;
   directory.reset();
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end a program that has no memory left
+struct LargeObject : LogObject {
+  LargeObject() : LogObject(kSlots) {}
+  Answer read(int /*slot*/, std::string_view /*key*/, std::string_view /*bytes*/) override {
+    return {false, std::string(kMostBytes, 'l')};
+  }
+};
+
+TEST(PoolFaults, AClientThatHadNoMemoryForAnAnswerCanOnlyBeClosed) {
+  const Elsewhere without_memory([](const std::string& directory) {
+    auto client = pool::Client::open(directory, kSecret, 20);
+    auto calls = update("a");
+    if (!client || !(*client)->call(&calls)) ::_exit(1);
+    std::ifstream sizes("/proc/self/statm");
+    rlim_t pages = 0;
+    sizes >> pages;
+    const rlimit limit{pages * 4096 + (8 << 20), RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &limit);
+    try {
+      auto large = update("a");
+      large[0].kind = Kind::kRead;
+      ignore((*client)->call(&large), "it throws");
+      ::_exit(2);
+    } catch (const std::bad_alloc&) {  // as it should be
+    }
+    const Status again = (*client)->call(&calls);
+    (*client)->farewell(1);
+    ::_exit(!again && again.error().code == Errc::kBusy ? 0 : 3);
+  });
+  auto directory = open({});
+  LargeObject object;
+  const Serving member(place(*directory), &object);
+  ASSERT_TRUE(without_memory.serve(directory->port()));
+  EXPECT_EQ(without_memory.end(), 0);
+  directory.reset();
+}
+#endif

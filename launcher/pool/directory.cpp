@@ -2,9 +2,12 @@
 #include "launcher/pool/directory.h"
 
 #include <algorithm>
+#include <csignal>
+#include <system_error>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/guard.h"
 
 namespace dl::pool {
 namespace {
@@ -24,8 +27,23 @@ Result<std::unique_ptr<Directory>> Directory::open(DirectorySettings settings) {
   DL_TRY(directory->hub_.open());
   DL_TRY(directory->hub_.listen(directory->settings_.listen, directory->settings_.port));
   directory->note_facts();
-  directory->thread_ = std::thread([self = directory.get()] { self->run(); });
+  DL_TRY(directory->start());
   return directory;
+}
+
+// Signals go to the program's own threads.
+Status Directory::start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this mask
+  Status started;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    started = errno_error("start the thread of a pool's directory", error.code().value());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
 }
 
 Directory::~Directory() {
@@ -50,7 +68,18 @@ void Directory::note_facts() {
   facts_.version = core_.version();
 }
 
-void Directory::run() {
+// What is thrown (for want of memory, or by `size`) ends the pool: members and clients see that it is gone.
+void Directory::run() noexcept {
+  guard(
+      false, [](const char* /*what*/) {},
+      [this] {
+        serve();
+        return true;
+      });
+  hub_.shut();
+}
+
+void Directory::serve() {
   next_look_ms_ = now_ms() + kLookMs;
   while (!ending_) {
     for (const Event& event : hub_.wait(std::max<int64_t>(next_look_ms_ - now_ms(), 0))) take(event);

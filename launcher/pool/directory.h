@@ -52,7 +52,9 @@ class Directory {
 
  private:
   explicit Directory(DirectorySettings settings);
-  void run();
+  Status start();
+  void run() noexcept;
+  void serve();
   void take(const Event& event);
   void gone(Link link);
   void look();

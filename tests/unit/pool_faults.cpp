@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -209,6 +210,32 @@ TEST(PoolFaults, ACallToAMemberThatHangsIsAnsweredByItsCopyWhenTheDirectoryHasGi
   EXPECT_LT(monotonic_ms() - began, 15000);
   for (const Call& call : calls) EXPECT_EQ(call.answer, std::string("\2\0\0\0", 4)) << call.key;
   directory.reset();
+}
+
+TEST(PoolFaults, ADirectoryWhoseFunctionThrowsEndsItsPoolAndNotTheProgram) {
+  DirectorySettings settings;
+  settings.size = [](int /*wanted*/, int present) {
+    if (present > 0) throw std::runtime_error("no more can be started");
+  };
+  auto directory = open(std::move(settings));
+  Serving member(place(*directory));
+  member.join();
+  ASSERT_FALSE(member.status);
+  EXPECT_EQ(member.status.error().text, "the directory of the pool at " + place(*directory) + " is gone");
+}
+
+TEST(PoolFaults, SignalsGoToTheProgramsOwnThreads) {
+  std::atomic<int> blocked{-1};
+  DirectorySettings settings;
+  settings.size = [&](int /*wanted*/, int /*present*/) {
+    sigset_t now;
+    pthread_sigmask(SIG_SETMASK, nullptr, &now);
+    blocked = sigismember(&now, SIGTERM);
+  };
+  auto directory = open(std::move(settings));
+  EXPECT_TRUE(becomes([&] { return blocked != -1; }));
+  directory.reset();
+  EXPECT_EQ(blocked, 1);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end a program that has no memory left

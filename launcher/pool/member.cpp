@@ -81,11 +81,15 @@ Status Member::join() {
   return {};
 }
 
-// Clients that wait for an answer of this member must see that they have to ask another one.
 Status Member::serve() {
+  // Clients that wait for an answer of this member must see that they have to ask another one, and the directory that
+  // it has ended; also if an exception passes.
+  struct Shut {
+    Hub* hub;
+    ~Shut() { hub->shut(); }
+  } const shut{&hub_};
   Status status = serve_on();
   if (status) hub_.drain(kDrainMs);
-  hub_.shut();
   return status;
 }
 

@@ -47,7 +47,13 @@ class Serving {
     auto member = pool::Member::create(directory, kSecret, object == nullptr ? &log : object);
     if (!member) return;
     member_ = std::move(member).value();
-    thread_ = std::thread([this] { status = member_->serve(); });
+    thread_ = std::thread([this] {
+      try {
+        status = member_->serve();
+      } catch (const std::exception& e) {
+        status = Error{Errc::kInternal, e.what()};
+      }
+    });
   }
   ~Serving() { join(); }
   void join() {
@@ -236,6 +242,29 @@ TEST(PoolFaults, SignalsGoToTheProgramsOwnThreads) {
   EXPECT_TRUE(becomes([&] { return blocked != -1; }));
   directory.reset();
   EXPECT_EQ(blocked, 1);
+}
+
+struct ThrowingObject : LogObject {
+  ThrowingObject() : LogObject(kSlots) {}
+  Answer apply(int /*slot*/, std::string_view /*key*/, std::string_view /*bytes*/) override {
+    throw std::runtime_error("it throws");
+  }
+};
+
+TEST(PoolFaults, AMemberThatThrewIsMissedAtOnceAlthoughItStillExists) {
+  DirectorySettings settings;
+  settings.silent_ms = 600000;
+  auto directory = open(std::move(settings));
+  ThrowingObject object;
+  Serving throws(place(*directory), &object);
+  auto client = pool::Client::open(place(*directory), kSecret, 5);
+  auto calls = update("a");
+  EXPECT_TRUE((*client)->call(&calls));
+  EXPECT_EQ(calls[0].status, AnswerStatus::kGap);  // it had no copy
+  throws.join();
+  EXPECT_EQ(throws.status.error().text, "it throws");
+  EXPECT_TRUE(becomes([&] { return directory->facts().members == 0; }));
+  directory.reset();
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end a program that has no memory left

@@ -33,20 +33,21 @@ double cpu_seconds() {
 
 }  // namespace
 
-Answer MeasuredObject::apply(int slot, std::string_view key, std::string_view bytes) {
+template <typename Body>
+Result<Answer> MeasuredObject::measured(uint64_t* count, Body&& body) {
   const int64_t begin = now_ns();
-  Answer answer = object_->apply(slot, key, bytes);
+  Result<Answer> answer = body();
   load_.busy_seconds += 1e-9 * static_cast<double>(now_ns() - begin);
-  ++load_.updates;
+  ++*count;
   return answer;
 }
 
-Answer MeasuredObject::read(int slot, std::string_view key, std::string_view bytes) {
-  const int64_t begin = now_ns();
-  Answer answer = object_->read(slot, key, bytes);
-  load_.busy_seconds += 1e-9 * static_cast<double>(now_ns() - begin);
-  ++load_.reads;
-  return answer;
+Result<Answer> MeasuredObject::apply(int slot, std::string_view key, std::string_view bytes) {
+  return measured(&load_.updates, [&] { return object_->apply(slot, key, bytes); });
+}
+
+Result<Answer> MeasuredObject::read(int slot, std::string_view key, std::string_view bytes) {
+  return measured(&load_.reads, [&] { return object_->read(slot, key, bytes); });
 }
 
 Load MeasuredObject::take() {
@@ -107,15 +108,21 @@ Status Member::serve_on() {
       if (event.link == directory_link_) DL_TRY(take(event));
     for (const Event& event : events)
       if (event.link != directory_link_ && !core_.may_end()) DL_TRY(take(event));
-    if (!core_.failure().empty()) return Error{Errc::kInternal, core_.failure()};
-    if (joined_ && monotonic_ms() >= next_look_ms_) say_wanted();
+    if (joined_ && monotonic_ms() >= next_look_ms_) DL_TRY(say_wanted());
     connect_again();
     send_posts();
   }
   return {};
 }
 
+// An error ends this member before anything leaves it of what it does here: no answer, and nothing for its copies.
 Status Member::take(const Event& event) {
+  DL_TRY(take_in(event));
+  if (!core_.failure().empty()) return Error{Errc::kInternal, core_.failure()};
+  return {};
+}
+
+Status Member::take_in(const Event& event) {
   if (event.what == Event::What::kOpened) {
     opened(event.link);
     if (event.link == directory_link_ && !joined_) {
@@ -231,19 +238,21 @@ void Member::send_posts() {
   }
 }
 
-void Member::say_wanted() {
+Status Member::say_wanted() {
   next_look_ms_ = monotonic_ms() + kSayMs;
   Load load = object_.take();
   load.members = static_cast<int>(core_.members().size());
   load.queued = std::exchange(waiting_, 0);
+  DL_TRY_ASSIGN(const int wanted, object_.wanted(load));
   Message message;
   message.kind = Kind::kWanted;
-  message.number = static_cast<uint64_t>(std::max(object_.wanted(load), 1));
+  message.number = static_cast<uint64_t>(std::max(wanted, 1));
   hub_.send(directory_link_, message);
-  if (!asked_to_leave_ || said_so_) return;
+  if (!asked_to_leave_ || said_so_) return {};
   said_so_ = true;
   message.kind = Kind::kLeave;
   hub_.send(directory_link_, message);
+  return {};
 }
 
 }  // namespace dl::pool

@@ -16,16 +16,18 @@ namespace dl::pool {
 class MeasuredObject : public Object {
  public:
   explicit MeasuredObject(Object* object) : object_(object) {}
-  Answer apply(int slot, std::string_view key, std::string_view bytes) override;
-  Answer read(int slot, std::string_view key, std::string_view bytes) override;
+  Result<Answer> apply(int slot, std::string_view key, std::string_view bytes) override;
+  Result<Answer> read(int slot, std::string_view key, std::string_view bytes) override;
   Result<std::string> save(int slot) override { return object_->save(slot); }
   Status load(int slot, std::string_view bytes) override { return object_->load(slot, bytes); }
   void drop(int slot) override { object_->drop(slot); }
-  int wanted(const Load& load) override { return object_->wanted(load); }
+  Result<int> wanted(const Load& load) override { return object_->wanted(load); }
   // What was measured since the last call.
   Load take();
 
  private:
+  template <typename Body>
+  Result<Answer> measured(uint64_t* count, Body&& body);
   Object* object_;
   Load load_;
   int64_t since_ns_ = 0;
@@ -45,13 +47,14 @@ class Member {
   Status join();
   Status serve_on();
   Status take(const Event& event);
+  Status take_in(const Event& event);
   void opened(Link link);
   Status closed(Link link);
   void send_posts();
   void send_to(MemberId peer, const Message& message);
   void forget_gone();
   void connect_again();
-  void say_wanted();
+  Status say_wanted();
 
   std::string directory_;
   Hub hub_;

@@ -219,7 +219,8 @@ bool MemberCore::forward(const Message& message, Slot* slot) {
       if (farewell)
         slot->once.forget(message.client);
       else
-        slot->once.note(message.client, number, object_->apply(static_cast<int>(message.slot), message.key, bytes));
+        slot->once.note(message.client, number,
+                        answer_of(object_->apply(static_cast<int>(message.slot), message.key, bytes)));
       break;
     case Once::Verdict::kRepeat:
     case Once::Verdict::kOld:
@@ -314,6 +315,12 @@ Message MemberCore::moved(const Message& question, const Slot& slot) {
   return answer;
 }
 
+Answer MemberCore::answer_of(Result<Answer> answer) {
+  if (answer) return std::move(*answer);
+  failure_ = answer.error().text;
+  return {true, {}};
+}
+
 void MemberCore::from_client(uint64_t link, const Message& message) {
   const auto reply = [&](Message answer) { posts_.push_back({MemberPost::To::kLink, link, std::move(answer)}); };
   const int slots = static_cast<int>(slots_.size());
@@ -323,7 +330,7 @@ void MemberCore::from_client(uint64_t link, const Message& message) {
   Slot& slot = slots_[message.slot];
   if (slot.role != Role::kOwner || slot.frozen) return reply(moved(message, slot));
   if (message.kind != Kind::kRead) return update(link, message, &slot);
-  Answer read = object_->read(static_cast<int>(message.slot), message.key, message.bytes);
+  Answer read = answer_of(object_->read(static_cast<int>(message.slot), message.key, message.bytes));
   Message answer = answer_to(message, read.failed ? AnswerStatus::kFailed : AnswerStatus::kDone);
   answer.bytes = std::move(read.bytes);
   // Not before the copies have what was read, which could otherwise be lost after somebody saw it.
@@ -350,7 +357,7 @@ void MemberCore::update(uint64_t link, const Message& message, Slot* slot) {
         slot->once.forget(message.client);
       else
         slot->once.note(message.client, message.epoch,
-                        object_->apply(static_cast<int>(message.slot), message.key, message.bytes));
+                        answer_of(object_->apply(static_cast<int>(message.slot), message.key, message.bytes)));
       pending.needs = pass_on(message, *slot);
       break;
     case Once::Verdict::kRepeat:

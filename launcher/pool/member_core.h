@@ -41,7 +41,8 @@ class MemberCore {
   MemberId id() const { return id_; }
   const std::vector<Peer>& members() const { return members_; }
   bool may_end() const { return bye_; }
-  // Not empty: the object cannot be saved or loaded, or has thrown, so this member must end; its copies take over.
+  // Not empty: the object has failed, so this member must end, and nothing that it posts may be sent any more; its
+  // copies take over.
   const std::string& failure() const { return failure_; }
 
   // For tests.
@@ -97,6 +98,7 @@ class MemberCore {
   bool install(const Message& message, Slot* slot);
   bool forward(const Message& message, Slot* slot);
   void update(uint64_t link, const Message& message, Slot* slot);
+  Answer answer_of(Result<Answer> answer);
   std::vector<Need> pass_on(const Message& message, const Slot& slot);
   uint64_t send(MemberId peer, Message message);
   void answer_when_safe(uint32_t at, Pending pending);

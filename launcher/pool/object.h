@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A member's part of the user's object, as the runtime calls it: from one thread.
+// A member's part of the user's object, as the runtime calls it: from one thread. Where one of these functions returns
+// an error, the member ends as if it had been killed: its state may not be that of the copies any more.
 #pragma once
 
 #include <string>
@@ -29,13 +30,13 @@ class Object {
 
   // Changes the state of one key. Owner and copy each carry it out, so that it may depend on nothing but state and
   // bytes.
-  virtual Answer apply(int slot, std::string_view key, std::string_view bytes) = 0;
-  virtual Answer read(int slot, std::string_view key, std::string_view bytes) = 0;
+  virtual Result<Answer> apply(int slot, std::string_view key, std::string_view bytes) = 0;
+  virtual Result<Answer> read(int slot, std::string_view key, std::string_view bytes) = 0;
   // The state of all keys of a slot.
   virtual Result<std::string> save(int slot) = 0;
   virtual Status load(int slot, std::string_view bytes) = 0;
   virtual void drop(int slot) = 0;  // forgets all keys of the slot
-  virtual int wanted(const Load& load) = 0;
+  virtual Result<int> wanted(const Load& load) = 0;
 };
 
 }  // namespace dl::pool

@@ -24,6 +24,7 @@ static_assert(DLPOOL_SLOTS == kSlots && DLPOOL_MAX_KEY == kMostKey && DLPOOL_MAX
 
 struct dlpool_bytes {
   std::string text;
+  bool is_cut = false;  // there was no memory for some of it
 };
 
 namespace {
@@ -94,16 +95,29 @@ Status check_size(size_t given_size, size_t size, const char* name) {
 class CObject : public Object {
  public:
   explicit CObject(const dlpool_object& object) : object_(object) {}
-  Answer apply(int slot, std::string_view key, std::string_view bytes) override {
-    return carry_out(object_.apply, slot, key, bytes);
+  // Where this returns an answer, the copies answer the same.
+  Result<Answer> apply(int slot, std::string_view key, std::string_view bytes) override {
+    dlpool_bytes said;
+    const int result = call(object_.apply, slot, key, bytes, &said);
+    if (result == DLPOOL_END_MEMBER) return failed("apply to", slot, said.text);
+    if (result == 0 && said.is_cut) return failed("apply to", slot, kNoMemory);
+    if (said.text.size() <= kMostBytes) return Answer{result != 0, std::move(said.text)};
+    if (result == 0) return failed("apply to", slot, kTooLong);
+    return Answer{true, kTooLong};
   }
-  Answer read(int slot, std::string_view key, std::string_view bytes) override {
-    if (object_.read == nullptr) return {true, "this object cannot be read"};
-    return carry_out(object_.read, slot, key, bytes);
+  Result<Answer> read(int slot, std::string_view key, std::string_view bytes) override {
+    if (object_.read == nullptr) return Answer{true, "this object cannot be read"};
+    dlpool_bytes said;
+    const int result = call(object_.read, slot, key, bytes, &said);
+    if (result == DLPOOL_END_MEMBER) return failed("read", slot, said.text);
+    if (result == 0 && said.is_cut) return Answer{true, kNoMemory};
+    if (said.text.size() > kMostBytes) return Answer{true, kTooLong};
+    return Answer{result != 0, std::move(said.text)};
   }
   Result<std::string> save(int slot) override {
     dlpool_bytes state;
     if (object_.save(object_.user, slot, &state) != 0) return failed("save", slot, state.text);
+    if (state.is_cut) return failed("save", slot, kNoMemory);
     return std::move(state.text);
   }
   Status load(int slot, std::string_view bytes) override {
@@ -112,20 +126,20 @@ class CObject : public Object {
     return {};
   }
   void drop(int slot) override { object_.drop(object_.user, slot); }
-  int wanted(const Load& load) override {
+  Result<int> wanted(const Load& load) override {
     if (object_.wanted == nullptr) return load.members;
     const dlpool_load facts{sizeof(dlpool_load), load.members,     load.queued,  load.seconds,
                             load.busy_seconds,   load.cpu_seconds, load.updates, load.reads};
-    return object_.wanted(object_.user, &facts);
+    const int wanted = object_.wanted(object_.user, &facts);
+    if (wanted == DLPOOL_END_MEMBER) return Error{Errc::kInternal, "the pool's object has failed"};
+    return wanted;
   }
 
  private:
+  static constexpr const char *kNoMemory = "out of memory", *kTooLong = "the object's answer is longer than 64 MiB";
   template <typename Function>
-  Answer carry_out(Function function, int slot, std::string_view key, std::string_view bytes) {
-    dlpool_bytes said;
-    const bool failed = function(object_.user, slot, key.data(), key.size(), bytes.data(), bytes.size(), &said) != 0;
-    if (said.text.size() > kMostBytes) return {true, "the object's answer is longer than 64 MiB"};
-    return {failed, std::move(said.text)};
+  int call(Function function, int slot, std::string_view key, std::string_view bytes, dlpool_bytes* said) {
+    return function(object_.user, slot, key.data(), key.size(), bytes.data(), bytes.size(), said);
   }
   static Error failed(const char* what, int slot, const std::string& why) {
     return Error{Errc::kInternal,
@@ -166,7 +180,9 @@ int dlpool_slot(const void* key, size_t key_size) {
 dlpool_result dlpool_put(dlpool_bytes* to, const void* data, size_t size) {
   return answer([&]() -> Status {
     if (to == nullptr || (data == nullptr && size > 0)) return invalid("put: a pointer is NULL");
+    const bool was_cut = std::exchange(to->is_cut, true);
     if (size > 0) to->text.append(static_cast<const char*>(data), size);
+    to->is_cut = was_cut;
     return {};
   });
 }

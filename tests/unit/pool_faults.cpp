@@ -246,7 +246,7 @@ TEST(PoolFaults, SignalsGoToTheProgramsOwnThreads) {
 
 struct ThrowingObject : LogObject {
   ThrowingObject() : LogObject(kSlots) {}
-  Answer apply(int /*slot*/, std::string_view /*key*/, std::string_view /*bytes*/) override {
+  Result<Answer> apply(int /*slot*/, std::string_view /*key*/, std::string_view /*bytes*/) override {
     throw std::runtime_error("it throws");
   }
 };
@@ -270,8 +270,8 @@ TEST(PoolFaults, AMemberThatThrewIsMissedAtOnceAlthoughItStillExists) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end a program that has no memory left
 struct LargeObject : LogObject {
   LargeObject() : LogObject(kSlots) {}
-  Answer read(int /*slot*/, std::string_view /*key*/, std::string_view /*bytes*/) override {
-    return {false, std::string(kMostBytes, 'l')};
+  Result<Answer> read(int /*slot*/, std::string_view /*key*/, std::string_view /*bytes*/) override {
+    return Answer{false, std::string(kMostBytes, 'l')};
   }
 };
 

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -40,6 +41,8 @@ class Adder {
  public:
   std::string apply(const dl::PoolKey& key, std::string_view bytes) {
     if (bytes == "refuse") throw std::runtime_error("this number is refused");
+    if (no_memory) throw std::bad_alloc();
+    if (bytes == "too long an answer") return std::string(DLPOOL_MAX_BYTES + 1, 'a');
     Sum& sum = sums[key];
     sum.value += std::atoll(std::string(bytes).c_str());
     ++sum.updates;
@@ -54,12 +57,18 @@ class Adder {
     return sums.save(slot);
   }
   void load(int slot, std::string_view state) { sums.load(slot, state); }
-  void drop(int slot) { sums.drop(slot); }
-  int wanted(const dl::PoolLoad& load) { return wants > 0 ? wants.load() : load.members; }
+  void drop(int slot) {
+    if (cannot_drop) throw std::runtime_error("it cannot drop a slot");
+    sums.drop(slot);
+  }
+  int wanted(const dl::PoolLoad& load) {
+    if (wants < 0) throw std::runtime_error("it wants nothing");
+    return wants > 0 ? wants.load() : load.members;
+  }
 
   dl::PoolMap<Sum> sums;
   std::atomic<int> wants{0};
-  std::atomic<bool> broken{false};
+  std::atomic<bool> broken{false}, no_memory{false}, cannot_drop{false};
 };
 
 class Running {
@@ -239,6 +248,49 @@ TEST_F(PoolRun, AMemberWhoseObjectCannotBeSavedEndsAndItsCopyTakesOver) {
   first->join();
   EXPECT_EQ(first->status.code(), DLPOOL_E_OBJECT);
   EXPECT_NE(first->status.message().find("the object is broken"), std::string::npos);
+  until_settled(2);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(client.read("key " + std::to_string(i)).bytes, "1 1");
+}
+
+TEST_F(PoolRun, AMemberThatHasNoMemoryForAnUpdateEndsAndItsCopyCarriesTheUpdateOut) {
+  open({});
+  Running* first = start();
+  start();
+  until_settled(2);
+  dl::PoolClient client(place());
+  first->object.no_memory = true;
+  for (int i = 0; i < 50; ++i) {
+    const dl::PoolAnswer answer = client.update("key " + std::to_string(i), "1");
+    ASSERT_TRUE(answer) << answer.status.message();
+    EXPECT_EQ(answer.bytes, "1");
+  }
+  first->join();
+  EXPECT_EQ(first->status.code(), DLPOOL_E_OBJECT);
+  EXPECT_NE(first->status.message().find("out of memory"), std::string::npos) << first->status.message();
+}
+
+TEST_F(PoolRun, AnUpdateThatWasCarriedOutIsNotSaidToBeRefusedBecauseItsAnswerIsTooLong) {
+  open({});
+  Running* first = start();
+  dl::PoolClient client(place());
+  EXPECT_EQ(client.update("a", "too long an answer").status.code(), DLPOOL_E_LOST);
+  first->join();
+  EXPECT_EQ(first->status.code(), DLPOOL_E_OBJECT);
+  EXPECT_NE(first->status.message().find("longer than 64 MiB"), std::string::npos) << first->status.message();
+}
+
+TEST_F(PoolRun, AMemberWhoseObjectCannotDropASlotEndsAndOneThatThrowsInWantedLivesOn) {
+  open({});
+  Running* first = start();
+  Running* second = start();
+  first->object.wants = second->object.wants = -1;
+  until_settled(2);
+  dl::PoolClient client(place());
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(client.update("key " + std::to_string(i), "1"));
+  first->object.cannot_drop = true;
+  start();  // has slots that the first member need not hold any more
+  first->join();
+  EXPECT_EQ(first->status.code(), DLPOOL_E_OBJECT) << first->status.message();
   until_settled(2);
   for (int i = 0; i < 50; ++i) EXPECT_EQ(client.read("key " + std::to_string(i)).bytes, "1 1");
 }

@@ -21,16 +21,16 @@ uint32_t as_number(std::string_view bytes) {
 
 }  // namespace
 
-Answer LogObject::apply(int slot, std::string_view key, std::string_view bytes) {
+Result<Answer> LogObject::apply(int slot, std::string_view key, std::string_view bytes) {
   auto& log = logs[static_cast<size_t>(slot)][std::string(key)];
   log.push_back(as_number(bytes));
-  return {false, as_bytes(static_cast<uint32_t>(log.size()))};
+  return Answer{false, as_bytes(static_cast<uint32_t>(log.size()))};
 }
 
-Answer LogObject::read(int slot, std::string_view key, std::string_view /*bytes*/) {
+Result<Answer> LogObject::read(int slot, std::string_view key, std::string_view /*bytes*/) {
   const auto& logs_of = logs[static_cast<size_t>(slot)];
   const auto found = logs_of.find(key);
-  return {false, as_bytes(found == logs_of.end() ? 0 : static_cast<uint32_t>(found->second.size()))};
+  return Answer{false, as_bytes(found == logs_of.end() ? 0 : static_cast<uint32_t>(found->second.size()))};
 }
 
 Result<std::string> LogObject::save(int slot) {

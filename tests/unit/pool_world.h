@@ -23,12 +23,12 @@ namespace dl::pool {
 class LogObject : public Object {
  public:
   explicit LogObject(int slots) : logs(static_cast<size_t>(slots)) {}
-  Answer apply(int slot, std::string_view key, std::string_view bytes) override;
-  Answer read(int slot, std::string_view key, std::string_view bytes) override;
+  Result<Answer> apply(int slot, std::string_view key, std::string_view bytes) override;
+  Result<Answer> read(int slot, std::string_view key, std::string_view bytes) override;
   Result<std::string> save(int slot) override;
   Status load(int slot, std::string_view bytes) override;
   void drop(int slot) override { logs[static_cast<size_t>(slot)].clear(); }
-  int wanted(const Load& /*load*/) override { return 1; }
+  Result<int> wanted(const Load& /*load*/) override { return 1; }
 
   std::vector<std::map<std::string, std::vector<uint32_t>, std::less<>>> logs;
 };

@@ -115,17 +115,23 @@ typedef struct dlpool_load {
   uint64_t updates, reads;
 } dlpool_load;
 
-/* Appends to what the function answers. MEMORY. */
+/* What a function of the object returns if it has failed as the same call of a copy would not, such as for want of
+ * memory: this member ends, as if it had been killed, and nobody is answered. */
+#define DLPOOL_END_MEMBER INT32_MIN
+
+/* Appends to what the function answers. MEMORY: then the function has failed, whatever it returns. */
 dlpool_result dlpool_put(dlpool_bytes* answer, const void* data, size_t size);
 
 /* The object. All functions are called from the thread that called dlpool_member_serve, one at a time. They return 0,
- * or anything else for a failure, in which case the answer is a sentence that says why. */
+ * DLPOOL_END_MEMBER, or anything else for a failure, in which case the answer is a sentence that says why. */
 typedef struct dlpool_object {
   size_t struct_size;
   void* user;
   /* Changes the state of one key. Owner and copy each carry it out, in the same order, so that what it does and answers
    * may depend on nothing but the state of the slot and these bytes: no clock, no random numbers. Answers are kept
-   * until the client's next update of the slot, so they should be short. A failure leaves the state as it was. */
+   * until the client's next update of the slot, so they should be short. A failure leaves the state as it was.
+   * Where an update was carried out and its answer has more than DLPOOL_MAX_BYTES, or there is no memory for it,
+   * this member ends. */
   int (*apply)(void* user, int slot, const void* key, size_t key_size, const void* bytes, size_t size,
                dlpool_bytes* answer);
   /* Changes nothing. NULL: reads are refused. */

@@ -24,7 +24,8 @@
  * owner and copy each carry it out. A class that cannot be moved by slots has PoolMap<Value> as a member.
  *
  * Where exceptions are enabled, one of apply() or read() becomes an answer that failed (its state must be as it was),
- * and one of save(), load() or drop() ends this member. Nothing here throws but for want of memory.
+ * one of save(), load() or drop() ends this member, as std::bad_alloc of apply() does, and one of wanted() counts as
+ * the members that there are. Nothing here throws but for want of memory.
  */
 #ifndef DLPOOL_HPP
 #define DLPOOL_HPP
@@ -35,6 +36,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -122,26 +124,42 @@ class PoolDirectory {
 };
 
 namespace detail {
-inline int pool_answer(dlpool_bytes* to, std::string_view bytes, int result = 0) {
-  return dlpool_put(to, bytes.data(), bytes.size()) == DLPOOL_OK ? result : 1;
+inline int pool_answer(dlpool_bytes* to, std::string_view bytes, int result, int no_memory) {
+  return dlpool_put(to, bytes.data(), bytes.size()) == DLPOOL_OK || result != 0 ? result : no_memory;
 }
 inline std::string_view pool_text(const void* data, std::size_t size) {
   return {static_cast<const char*>(data), size};
 }
-/* body() returns what is answered. */
+/* body() returns what is answered; no_memory is returned where there is none. */
 template <typename Body>
-int pool_call(dlpool_bytes* to, Body&& body) noexcept {
+int pool_call(dlpool_bytes* to, int no_memory, Body&& body) noexcept {
 #if defined(__cpp_exceptions)
   try {
-    return pool_answer(to, body());
+    return pool_answer(to, body(), 0, no_memory);
+  } catch (const std::bad_alloc&) {
+    return pool_answer(to, "out of memory", no_memory, no_memory);
   } catch (const std::exception& e) {
-    return pool_answer(to, e.what(), 1);
+    return pool_answer(to, e.what(), 1, 1);
   } catch (...) {
     return 1;
   }
 #else
-  return pool_answer(to, body());
+  return pool_answer(to, body(), 0, no_memory);
 #endif
+}
+/* False: body() threw. */
+template <typename Body>
+bool pool_try(Body&& body) noexcept {
+#if defined(__cpp_exceptions)
+  try {
+    body();
+  } catch (...) {
+    return false;
+  }
+#else
+  body();
+#endif
+  return true;
 }
 }  // namespace detail
 
@@ -150,35 +168,43 @@ template <typename T>
 class Pool {
  public:
   /* The object is borrowed, and is used by serve() alone while that runs. */
-  explicit Pool(T* object, const PoolPlace& place = {}) {
+  explicit Pool(T* object, const PoolPlace& place = {}) : part_{object} {
     dlpool_object c{};
     c.struct_size = sizeof c;
-    c.user = object;
+    c.user = &part_;
     c.apply = [](void* user, int slot, const void* key, std::size_t key_size, const void* bytes, std::size_t size,
                  dlpool_bytes* answer) {
-      return detail::pool_call(answer, [&]() -> std::string {
-        return static_cast<T*>(user)->apply(PoolKey{detail::pool_text(key, key_size), slot},
-                                            detail::pool_text(bytes, size));
+      /* A copy may have the memory that is missing here, and then their states would differ. */
+      return call(user, answer, DLPOOL_END_MEMBER, [&](T* mine) -> std::string {
+        return mine->apply(PoolKey{detail::pool_text(key, key_size), slot}, detail::pool_text(bytes, size));
       });
     };
     c.read = [](void* user, int slot, const void* key, std::size_t key_size, const void* bytes, std::size_t size,
                 dlpool_bytes* answer) {
-      return detail::pool_call(answer, [&]() -> std::string {
-        return static_cast<const T*>(user)->read(PoolKey{detail::pool_text(key, key_size), slot},
-                                                 detail::pool_text(bytes, size));
+      return call(user, answer, 1, [&](const T* mine) -> std::string {
+        return mine->read(PoolKey{detail::pool_text(key, key_size), slot}, detail::pool_text(bytes, size));
       });
     };
     c.save = [](void* user, int slot, dlpool_bytes* state) {
-      return detail::pool_call(state, [&]() -> std::string { return static_cast<const T*>(user)->save(slot); });
+      return call(user, state, 1, [&](const T* mine) -> std::string { return mine->save(slot); });
     };
     c.load = [](void* user, int slot, const void* state, std::size_t size, dlpool_bytes* why) {
-      return detail::pool_call(why, [&]() -> std::string {
-        static_cast<T*>(user)->load(slot, detail::pool_text(state, size));
+      return call(user, why, 1, [&](T* mine) -> std::string {
+        mine->load(slot, detail::pool_text(state, size));
         return {};
       });
     };
-    c.drop = [](void* user, int slot) { static_cast<T*>(user)->drop(slot); };
-    c.wanted = [](void* user, const dlpool_load* load) { return static_cast<T*>(user)->wanted(*load); };
+    c.drop = [](void* user, int slot) {
+      Part* part = static_cast<Part*>(user);
+      if (!detail::pool_try([&] { part->object->drop(slot); })) part->is_broken = true;
+    };
+    c.wanted = [](void* user, const dlpool_load* load) {
+      const Part* part = static_cast<Part*>(user);
+      if (part->is_broken) return DLPOOL_END_MEMBER;
+      int wanted = load->members;
+      detail::pool_try([&] { wanted = part->object->wanted(*load); });
+      return wanted < 1 ? 1 : wanted;
+    };
     const dlpool_options o = place.c();
     status_ = PoolStatus(dlpool_member_create(&o, &c, &member_));
   }
@@ -192,6 +218,17 @@ class Pool {
   void leave() noexcept { dlpool_member_leave(member_); }
 
  private:
+  struct Part {
+    T* object;
+    bool is_broken = false; /* drop() has thrown */
+  };
+  template <typename Body>
+  static int call(void* user, dlpool_bytes* to, int no_memory, Body&& body) noexcept {
+    const Part* part = static_cast<Part*>(user);
+    if (part->is_broken) return DLPOOL_END_MEMBER;
+    return detail::pool_call(to, no_memory, [&] { return body(part->object); });
+  }
+  Part part_;
   dlpool_member* member_ = nullptr;
   PoolStatus status_;
 };

@@ -85,10 +85,25 @@ Result<std::string> given(const char* option, const char* variable, const char* 
   return invalid(std::string(what) + " of the pool is not known; allowed: the option, or the variable " + variable);
 }
 
+// Where the pool is, and its secret: of a member or a client.
+struct Place {
+  std::string directory, secret;
+};
+
 Status check_size(size_t given_size, size_t size, const char* name) {
   if (given_size == size) return {};
   return invalid("struct_size: " + std::to_string(given_size) + " is not the size of " + name + ", " +
                  std::to_string(size));
+}
+
+Result<Place> place_of(const dlpool_options* options) {
+  if (options != nullptr) DL_TRY(check_size(options->struct_size, sizeof *options, "dlpool_options"));
+  Place place;
+  DL_TRY_ASSIGN(place.directory, given(options ? options->directory : nullptr, env::kPool, "the directory"));
+  DL_TRY_ASSIGN(const std::string file,
+                given(options ? options->secret_file : nullptr, env::kPoolSecret, "the file of the secret"));
+  DL_TRY_ASSIGN(place.secret, read_secret(file));
+  return place;
 }
 
 // The user's functions as an Object.
@@ -244,16 +259,13 @@ dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_o
   return answer([&]() -> Status {
     if (object == nullptr || out == nullptr) return invalid("object or out: the pointer is NULL");
     DL_TRY(check_size(object->struct_size, sizeof *object, "dlpool_object"));
-    if (options != nullptr) DL_TRY(check_size(options->struct_size, sizeof *options, "dlpool_options"));
     if (object->apply == nullptr || object->save == nullptr || object->load == nullptr || object->drop == nullptr)
       return invalid("object: apply, save, load or drop is NULL");
-    DL_TRY_ASSIGN(std::string directory, given(options ? options->directory : nullptr, env::kPool, "the directory"));
-    DL_TRY_ASSIGN(const std::string file,
-                  given(options ? options->secret_file : nullptr, env::kPoolSecret, "the file of the secret"));
-    DL_TRY_ASSIGN(std::string secret, read_secret(file));
+    DL_TRY_ASSIGN(Place place, place_of(options));
     auto handle = std::make_unique<dlpool_member>();
     handle->object = std::make_unique<CObject>(*object);
-    DL_TRY_ASSIGN(handle->member, Member::create(std::move(directory), std::move(secret), handle->object.get()));
+    DL_TRY_ASSIGN(handle->member,
+                  Member::create(std::move(place.directory), std::move(place.secret), handle->object.get()));
     *out = handle.release();
     return {};
   });
@@ -281,16 +293,12 @@ dlpool_result dlpool_client_open(const dlpool_options* options, dlpool_client** 
   if (out != nullptr) *out = nullptr;
   return answer([&]() -> Status {
     if (out == nullptr) return invalid("out: the pointer is NULL");
-    if (options != nullptr) DL_TRY(check_size(options->struct_size, sizeof *options, "dlpool_options"));
-    double timeout_s = options != nullptr && options->timeout_s != 0 ? options->timeout_s : 60;
+    DL_TRY_ASSIGN(Place place, place_of(options));
+    const double timeout_s = options != nullptr && options->timeout_s != 0 ? options->timeout_s : 60;
     if (!std::isfinite(timeout_s) || timeout_s < 0 || timeout_s > 86400)
       return invalid("timeout_s: " + std::to_string(timeout_s) + " is out of range; allowed: 0 (60 s) to 86400");
-    DL_TRY_ASSIGN(std::string directory, given(options ? options->directory : nullptr, env::kPool, "the directory"));
-    DL_TRY_ASSIGN(const std::string file,
-                  given(options ? options->secret_file : nullptr, env::kPoolSecret, "the file of the secret"));
-    DL_TRY_ASSIGN(std::string secret, read_secret(file));
     auto handle = std::make_unique<dlpool_client>();
-    DL_TRY_ASSIGN(handle->client, Client::open(std::move(directory), std::move(secret), timeout_s));
+    DL_TRY_ASSIGN(handle->client, Client::open(std::move(place.directory), std::move(place.secret), timeout_s));
     *out = handle.release();
     return {};
   });
@@ -300,20 +308,43 @@ dlpool_result dlpool_client_open(const dlpool_options* options, dlpool_client** 
 
 namespace {
 
-dlpool_result result_of(const Call& call) {
-  switch (call.status) {
+dlpool_result result_of(AnswerStatus status) {
+  switch (status) {
     case AnswerStatus::kDone:
       return DLPOOL_OK;
     case AnswerStatus::kFailed:
       return DLPOOL_E_OBJECT;
     case AnswerStatus::kGap:
-      return keep(DLPOOL_E_LOST, "the pool has lost the state of slot " + std::to_string(slot_of(call.key)) +
-                                     " with members that were killed; start a new pool from a checkpoint");
+      return DLPOOL_E_LOST;
     case AnswerStatus::kFull:
-      return keep(DLPOOL_E_FULL, "too many clients have updated slot " + std::to_string(slot_of(call.key)) +
-                                     " and were not closed; allowed: " + std::to_string(kMostClients));
+      return DLPOOL_E_FULL;
     default:
-      return keep(DLPOOL_E_INTERNAL, "a member of the pool did not understand a call; are all of one version?");
+      return DLPOOL_E_INTERNAL;
+  }
+}
+
+std::string sentence_of(const Call& call) {
+  const std::string slot = std::to_string(slot_of(call.key));
+  switch (call.status) {
+    case AnswerStatus::kFailed:
+      return call.answer;
+    case AnswerStatus::kGap:
+      return "the pool has lost the state of slot " + slot +
+             " with members that were killed; start a new pool from a checkpoint";
+    case AnswerStatus::kFull:
+      return "too many clients have updated slot " + slot +
+             " and were not closed; allowed: " + std::to_string(kMostClients);
+    default:
+      return "a member of the pool did not understand a call; are all of one version?";
+  }
+}
+
+// What was carried out is told also where there is no memory for a sentence.
+void keep_sentence(dlpool_result result, const Call& call) noexcept {
+  try {
+    keep(result, sentence_of(call));
+  } catch (const std::exception&) {
+    last_error.clear();
   }
 }
 
@@ -346,17 +377,20 @@ dlpool_result dlpool_call_many(dlpool_client* client, dlpool_call* calls, size_t
     DL_TRY(client->client->call(&client->calls));
     for (size_t i = 0; i < count; ++i) {
       const Call& call = client->calls[i];
-      const std::string before = last_error;
-      calls[i].result = result_of(call);
-      if (calls[i].result == DLPOOL_E_OBJECT) keep(DLPOOL_E_OBJECT, call.answer);
-      if (first != DLPOOL_OK) last_error = before;  // the sentence is that of the first error
-      if (first == DLPOOL_OK) first = calls[i].result;
+      calls[i].result = result_of(call.status);
       calls[i].answer = call.answer.data();
       calls[i].answer_size = call.answer.size();
+      if (first == DLPOOL_OK && calls[i].result != DLPOOL_OK) keep_sentence(first = calls[i].result, call);
     }
     return {};
   });
-  return done == DLPOOL_OK ? first : done;
+  if (done == DLPOOL_OK) return first;
+  for (size_t i = 0; calls != nullptr && i < count; ++i) {
+    calls[i].result = done;
+    calls[i].answer = nullptr;
+    calls[i].answer_size = 0;
+  }
+  return done;
 }
 
 void dlpool_client_close(dlpool_client* client) {

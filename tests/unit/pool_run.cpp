@@ -348,6 +348,28 @@ TEST_F(PoolRun, WhoeverHasAnotherSecretIsTurnedAwayAndTheSecretIsReadByItsUserAl
   EXPECT_TRUE(dl::PoolClient(place()).update("a", "1"));
 }
 
+TEST_F(PoolRun, EachCallHasAResultAlsoWhereNoneWasAnswered) {
+  open({});
+  dl::PoolPlace nobody = place();
+  nobody.timeout_s = 0.2;
+  const dlpool_options options = nobody.c();
+  dlpool_client* client = nullptr;
+  ASSERT_EQ(dlpool_client_open(&options, &client), DLPOOL_OK);
+  dlpool_call calls[2] = {};
+  for (dlpool_call& call : calls) call.answer = "before";
+  for (const dlpool_result result : {DLPOOL_E_TIMEOUT, DLPOOL_E_STATE}) {
+    EXPECT_EQ(dlpool_call_many(client, calls, 2), result);
+    for (const dlpool_call& call : calls) {
+      EXPECT_EQ(call.result, result);
+      EXPECT_EQ(call.answer, nullptr);
+    }
+  }
+  calls[1].key_size = DLPOOL_MAX_KEY + 1;
+  EXPECT_EQ(dlpool_call_many(client, calls, 2), DLPOOL_E_INVALID);
+  EXPECT_EQ(calls[0].result, DLPOOL_E_INVALID);
+  dlpool_client_close(client);
+}
+
 TEST_F(PoolRun, HostileBytesCloseTheConnectionAndThePoolServesOn) {
   open({});
   start();

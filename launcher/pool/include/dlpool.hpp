@@ -281,20 +281,13 @@ class PoolClient {
   }
   std::vector<PoolAnswer> carry_out(std::vector<dlpool_call>* calls) {
     std::vector<PoolAnswer> answers(calls->size());
-    PoolStatus whole = status_;
-    bool answered = false;
-    if (status_) {
-      const dlpool_result result = dlpool_call_many(client_, calls->data(), calls->size());
-      whole = PoolStatus(result);
-      /* These concern single calls, each of which has its own result. */
-      answered = result == DLPOOL_OK || result == DLPOOL_E_OBJECT || result == DLPOOL_E_LOST || result == DLPOOL_E_FULL;
+    if (!status_) {
+      for (PoolAnswer& answer : answers) answer.status = status_;
+      return answers;
     }
+    const PoolStatus whole(dlpool_call_many(client_, calls->data(), calls->size()));
     for (std::size_t i = 0; i < calls->size(); ++i) {
       const dlpool_call& call = (*calls)[i];
-      if (!answered) {
-        answers[i].status = whole;
-        continue;
-      }
       const std::string_view bytes = detail::pool_text(call.answer, call.answer_size);
       if (call.result == DLPOOL_OK)
         answers[i].bytes = bytes;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/pool/client.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "common/base/clock.h"
+#include "common/base/little_endian.h"
+#include "launcher/pool/secret.h"
 
 namespace dl::pool {
 namespace {
@@ -20,10 +19,8 @@ Client::Client(std::string directory, std::string secret, double timeout_s, uint
     : directory_(std::move(directory)), hub_(std::move(secret)), core_(id, kSlots), timeout_s_(timeout_s) {}
 
 Result<std::unique_ptr<Client>> Client::open(std::string directory, std::string secret, double timeout_s) {
-  uint64_t id = 0;
-  if (::getrandom(&id, sizeof id, 0) != static_cast<ssize_t>(sizeof id))
-    return errno_error("a random number for a client of a pool", errno);
-  std::unique_ptr<Client> client(new Client(std::move(directory), std::move(secret), timeout_s, id));
+  DL_TRY_ASSIGN(const std::string id, random_bytes(8));
+  std::unique_ptr<Client> client(new Client(std::move(directory), std::move(secret), timeout_s, get_little(id, 0, 8)));
   DL_TRY(client->hub_.open());
   return client;
 }

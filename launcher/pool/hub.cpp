@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/little_endian.h"
+#include "launcher/pool/secret.h"
 
 namespace dl::pool {
 namespace {
@@ -53,10 +53,10 @@ void prepare(int fd, bool to_directory) {
   if (to_directory) set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnacknowledgedMs);
 }
 
-Nonce make_nonce() {
+Result<Nonce> make_nonce() {
   Nonce nonce{};
-  // Sixteen bytes are never cut short.
-  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) nonce = {};
+  DL_TRY_ASSIGN(const std::string bytes, random_bytes(nonce.size()));
+  bytes.copy(nonce.data(), nonce.size());
   return nonce;
 }
 
@@ -117,9 +117,10 @@ Result<Link> Hub::connect(const std::string& address, Who who, MemberId member) 
   std::string host = address.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   DL_TRY_ASSIGN(const Addresses found, resolve(host, address.substr(colon + 1), AI_NUMERICSERV));
+  DL_TRY_ASSIGN(const Nonce nonce, make_nonce());
   const Link link = next_++;
   Connection& connection = connections_[link];
-  connection.introduction = {who, member, make_nonce()};
+  connection.introduction = {who, member, nonce};
   connection.deadline_ms = now_ms() + kProofMs;
   connection.fd.reset(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (connection.fd) prepare(connection.fd.get(), who == Who::kJoiner);
@@ -151,7 +152,7 @@ void Hub::close(Link link) {
 void Hub::lose(Link link) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) return;
-  // Of a stranger nobody has heard.
+  // A connection that never proved itself was not announced, so its end is not either.
   const bool known = found->second.state == State::kOpen || !found->second.accepted;
   connections_.erase(found);
   if (known) events_.push_back({Event::What::kClosed, link, {}});
@@ -199,13 +200,15 @@ void Hub::accept_all() {
       });
       connections_.erase(oldest);
     }
+    const auto nonce = make_nonce();
+    if (!nonce) continue;  // a challenge that can be foreseen proves nothing
     prepare(fd.get(), false);
     const Link link = next_++;
     Connection& connection = connections_[link];
     connection.fd = std::move(fd);
     connection.accepted = true;
     connection.state = State::kAwaitsIntroduction;
-    connection.acceptor = make_nonce();
+    connection.acceptor = *nonce;
     connection.deadline_ms = now_ms() + kProofMs;
     connection.out = challenge(connection.acceptor);
     epoll_event event{};

@@ -6,19 +6,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 
+#include "common/base/atomic_file.h"
 #include "common/base/unique_fd.h"
 #include "launcher/pool/proof.h"
 
 namespace dl::pool {
 
+Result<std::string> random_bytes(size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t filled = 0; filled < size;) {
+    const ssize_t n = ::getrandom(bytes.data() + filled, size - filled, 0);
+    if (n < 0 && errno != EINTR) return errno_error("random numbers for a pool", errno);
+    filled += static_cast<size_t>(std::max<ssize_t>(n, 0));
+  }
+  return bytes;
+}
+
 Result<std::string> random_secret() {
-  std::string secret(kSecretBytes, '\0');
-  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
-    return errno_error("random numbers for the secret of a pool", errno);
-  return secret;
+  return random_bytes(kSecretBytes);
 }
 
 Result<std::string> read_secret(const std::string& path) {
@@ -26,9 +34,13 @@ Result<std::string> read_secret(const std::string& path) {
   if (!fd) return errno_error("the secret of the pool, " + path, errno);
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) return errno_error("the secret of the pool, " + path, errno);
-  if (!S_ISREG(status.st_mode) || (status.st_mode & 077) != 0 || status.st_uid != ::geteuid())
-    return Error{Errc::kDenied, "the secret of the pool, " + path +
-                                    ", may be read by others; allowed: a file of this user with mode 0600"};
+  const auto refuse = [&](const char* why) {
+    return Error{Errc::kDenied,
+                 "the secret of the pool, " + path + ", " + why + "; allowed: a file of this user with mode 0600"};
+  };
+  if (!S_ISREG(status.st_mode)) return refuse("is no regular file");
+  if (status.st_uid != ::geteuid()) return refuse("belongs to another user");
+  if ((status.st_mode & 077) != 0) return refuse("may be read or changed by others");
   std::string secret(kSecretBytes + 1, '\0');
   const ssize_t n = ::read(fd.get(), secret.data(), secret.size());
   if (n != static_cast<ssize_t>(kSecretBytes))
@@ -39,17 +51,7 @@ Result<std::string> read_secret(const std::string& path) {
 }
 
 Status write_secret(const std::string& path, const std::string& secret) {
-  const std::string made = path + "." + std::to_string(::getpid()) + ".new";
-  ::unlink(made.c_str());
-  UniqueFd fd(::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return errno_error("the secret of the pool, " + made, errno);
-  const bool written = ::write(fd.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
-  if (!written || fd.close() != 0 || ::rename(made.c_str(), path.c_str()) != 0) {
-    const int failure = errno;
-    ::unlink(made.c_str());
-    return errno_error("the secret of the pool, " + path, failure);
-  }
-  return {};
+  return replace_file(path, secret, 0600);
 }
 
 }  // namespace dl::pool

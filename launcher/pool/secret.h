@@ -9,7 +9,9 @@
 
 namespace dl::pool {
 
-// kSecretBytes of the kernel's random numbers.
+// So many of the kernel's random bytes.
+Result<std::string> random_bytes(size_t size);
+// kSecretBytes of them.
 Result<std::string> random_secret();
 // Reads the secret. kDenied: others may read or change the file, or it belongs to somebody else.
 Result<std::string> read_secret(const std::string& path);

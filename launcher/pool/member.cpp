@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <set>
 #include <utility>
 
@@ -142,21 +143,31 @@ Status Member::take_in(const Event& event) {
     if (event.message.kind == Kind::kMembers) forget_gone();
     return {};
   }
-  if (!hub_.is_open(event.link)) return {};  // its place was taken
-  if (const auto peer = peer_of_.find(event.link); peer != peer_of_.end()) {
+  if (!hub_.is_open(event.link)) return {};  // closed, because this peer has opened a newer connection, or is gone
+  const Kind kind = event.message.kind;
+  const auto is_any = [kind](std::initializer_list<Kind> kinds) {
+    return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  };
+  const auto peer = peer_of_.find(event.link);
+  const Who who = hub_.who(event.link);
+  if (peer != peer_of_.end() && is_any({Kind::kAck}))
     core_.acknowledged(peer->second, event.message);
-    return {};
-  }
-  if (hub_.who(event.link) == Who::kMember)
+  else if (peer == peer_of_.end() && who == Who::kMember && is_any({Kind::kInstall, Kind::kForward, Kind::kForget}))
     hub_.send(event.link, core_.from_member(event.message));
-  else if (hub_.who(event.link) == Who::kClient)
+  else if (peer == peer_of_.end() && who == Who::kClient && is_any({Kind::kUpdate, Kind::kRead, Kind::kFarewell}))
     core_.from_client(event.link, event.message);
   else
-    hub_.close(event.link);
+    hang_up(event.link);
   return {};
 }
 
-// What a peer has still to say on an older connection is older than what it repeats on the new one.
+// On whoever says what it may not. As if the connection had broken.
+void Member::hang_up(Link link) {
+  hub_.close(link);
+  closed_peer(link);
+}
+
+// The new connection repeats all that is unacknowledged, so the old one is closed unread.
 void Member::opened(Link link) {
   if (link == directory_link_ || peer_of_.count(link) != 0 || hub_.who(link) != Who::kMember) return;
   Link& place = accepted_[hub_.member(link)];
@@ -171,12 +182,16 @@ Status Member::closed(Link link) {
                  joined_ ? "the directory of the pool at " + directory_ + " is gone"
                          : "the directory of the pool at " + directory_ + " does not answer, or has another secret"};
   }
+  closed_peer(link);
+  return {};
+}
+
+void Member::closed_peer(Link link) {
   const auto found = peer_of_.find(link);
-  if (found == peer_of_.end()) return {};
+  if (found == peer_of_.end()) return;
   again_ms_[found->second] = monotonic_ms() + kAgainMs;
   peers_.erase(found->second);
   peer_of_.erase(found);
-  return {};
 }
 
 // Else what was still to be sent to a host that is gone would be kept until the system gives the connection up.

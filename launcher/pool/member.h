@@ -50,6 +50,8 @@ class Member {
   Status take_in(const Event& event);
   void opened(Link link);
   Status closed(Link link);
+  void closed_peer(Link link);
+  void hang_up(Link link);
   void send_posts();
   void send_to(MemberId peer, const Message& message);
   void forget_gone();

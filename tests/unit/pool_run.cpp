@@ -420,6 +420,60 @@ TEST_F(PoolRun, AClientThatKnowsTheSecretAndTalksNonsenseIsClosed) {
   EXPECT_TRUE(dl::PoolClient(place()).update("a", "1"));
 }
 
+TEST_F(PoolRun, AMemberTakesNothingButCallsFromClients) {
+  open({});
+  start();
+  dl::PoolClient client(place());
+  ASSERT_TRUE(client.update("a", "1"));
+  auto key = dl::pool::read_secret(secret());
+  ASSERT_TRUE(key);
+  dl::pool::Hub hub(*key);
+  ASSERT_TRUE(hub.open());
+  auto link = hub.connect(place().directory, dl::pool::Who::kClient);
+  dl::pool::Message message;
+  message.kind = dl::pool::Kind::kTableAsked;
+  hub.send(*link, message);
+  std::string address;
+  until([&] {
+    for (const dl::pool::Event& event : hub.wait(100))
+      if (event.message.kind == dl::pool::Kind::kTable)
+        address = dl::pool::read_table(event.message.bytes)->members.front().address;
+    return !address.empty();
+  });
+  // An update in every way but its kind.
+  link = hub.connect(address, dl::pool::Who::kClient);
+  message.kind = dl::pool::Kind::kInstall;
+  message.slot = static_cast<uint32_t>(dlpool_slot("a", 1));
+  message.client = 77;
+  message.epoch = 1;
+  message.key = "a";
+  message.bytes = "1";
+  hub.send(*link, message);
+  bool closed = false;
+  until([&] {
+    for (const dl::pool::Event& event : hub.wait(100)) {
+      EXPECT_NE(event.message.kind, dl::pool::Kind::kAck);
+      closed = closed || event.what == dl::pool::Event::What::kClosed ||
+               (event.what == dl::pool::Event::What::kMessage && event.message.kind == dl::pool::Kind::kAnswer);
+    }
+    return closed;
+  });
+  EXPECT_EQ(client.read("a").bytes, "1 1");
+}
+
+TEST(PoolMap, WhatIsCutShortIsNotLoaded) {
+  dl::PoolMap<Sum> map, other;
+  for (const char* key : {"a", "b"}) map[{key, 3}].value = 5;
+  const std::string state = map.save(3);
+  other.load(3, state);
+  EXPECT_EQ(other.save(3), state);
+  for (size_t size = 1; size < state.size(); ++size) {
+    // A whole pair is a state, too.
+    if (size == state.size() / 2) continue;
+    EXPECT_ANY_THROW(other.load(3, state.substr(0, size))) << size;
+  }
+}
+
 TEST_F(PoolRun, WrongOptionsAreSaidInOneSentence) {
   dlpool_directory_options options{};
   dlpool_directory* directory_of = nullptr;

@@ -25,7 +25,7 @@
  *
  * Where exceptions are enabled, one of apply() or read() becomes an answer that failed (its state must be as it was),
  * one of save(), load() or drop() ends this member, as std::bad_alloc of apply() does, and one of wanted() counts as
- * the members that there are. Nothing here throws but for want of memory.
+ * the members that there are. Nothing here throws but for want of memory, and PoolMap::load().
  */
 #ifndef DLPOOL_HPP
 #define DLPOOL_HPP
@@ -37,6 +37,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -145,6 +146,14 @@ int pool_call(dlpool_bytes* to, int no_memory, Body&& body) noexcept {
   }
 #else
   return pool_answer(to, body(), 0, no_memory);
+#endif
+}
+/* The bytes of a slot are not those that were saved. */
+[[noreturn]] inline void pool_cut_short() {
+#if defined(__cpp_exceptions)
+  throw std::runtime_error("the saved keys of a slot are cut short");
+#else
+  std::terminate(); /* this member can say it to nobody, and the slot must not be served without them */
 #endif
 }
 /* False: body() threw. */
@@ -333,13 +342,16 @@ class PoolMap {
     }
     return bytes;
   }
+  /* Throws if these are not bytes of save(); where exceptions are disabled it ends the program. */
   void load(int slot, std::string_view bytes) {
     const auto get = [&bytes]() -> std::string_view {
       std::uint64_t size = 0;
-      if (bytes.size() < sizeof size) return {};
+      if (bytes.size() < sizeof size) detail::pool_cut_short();
       std::memcpy(&size, bytes.data(), sizeof size);
-      const std::string_view text = bytes.substr(sizeof size, static_cast<std::size_t>(size));
-      bytes.remove_prefix(sizeof size + text.size());
+      bytes.remove_prefix(sizeof size);
+      if (bytes.size() < size) detail::pool_cut_short();
+      const std::string_view text = bytes.substr(0, static_cast<std::size_t>(size));
+      bytes.remove_prefix(text.size());
       return text;
     };
     drop(slot);

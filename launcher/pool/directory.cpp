@@ -103,6 +103,7 @@ void Directory::take(const Event& event) {
     answer.bytes = write_table(core_.table());
     return hub_.send(event.link, answer);
   }
+  if (leaving_.count(event.link) != 0) return;  // said before it knew that it may end
   if (hub_.who(event.link) != Who::kJoiner) return hub_.close(event.link);
   const auto known = links_.find(event.link);
   if (known == links_.end()) {

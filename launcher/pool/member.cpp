@@ -99,7 +99,7 @@ Status Member::serve_on() {
   DL_TRY(join());
   object_.take();
   while (!core_.may_end()) {
-    const std::vector<Event> events = hub_.wait(joined_ ? std::max<int64_t>(next_look_ms_ - monotonic_ms(), 0) : -1);
+    const std::vector<Event> events = hub_.wait(joined_ ? std::max<int64_t>(next_ms() - monotonic_ms(), 0) : -1);
     const auto calls = std::count_if(events.begin(), events.end(), [](const Event& event) {
       return event.message.kind == Kind::kUpdate || event.message.kind == Kind::kRead;
     });
@@ -110,6 +110,7 @@ Status Member::serve_on() {
     for (const Event& event : events)
       if (event.link != directory_link_ && !core_.may_end()) DL_TRY(take(event));
     if (joined_ && monotonic_ms() >= next_look_ms_) DL_TRY(say_wanted());
+    say_leave();
     connect_again();
     send_posts();
   }
@@ -220,7 +221,12 @@ void Member::connect_again() {
     again_ms_.erase(peer);
     core_.again(peer);
   }
-  if (!again_ms_.empty()) next_look_ms_ = std::min(next_look_ms_, monotonic_ms() + kAgainMs);
+}
+
+int64_t Member::next_ms() const {
+  int64_t next = next_look_ms_;
+  for (const auto& [peer, at_ms] : again_ms_) next = std::min(next, at_ms);
+  return next;
 }
 
 void Member::send_to(MemberId peer, const Message& message) {
@@ -263,11 +269,14 @@ Status Member::say_wanted() {
   message.kind = Kind::kWanted;
   message.number = static_cast<uint64_t>(std::max(wanted, 1));
   hub_.send(directory_link_, message);
-  if (!asked_to_leave_ || said_so_) return {};
-  said_so_ = true;
+  return {};
+}
+
+void Member::say_leave() {
+  if (!joined_ || !asked_to_leave_ || std::exchange(said_so_, true)) return;
+  Message message;
   message.kind = Kind::kLeave;
   hub_.send(directory_link_, message);
-  return {};
 }
 
 }  // namespace dl::pool

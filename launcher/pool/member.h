@@ -57,6 +57,8 @@ class Member {
   void forget_gone();
   void connect_again();
   Status say_wanted();
+  void say_leave();
+  int64_t next_ms() const;
 
   std::string directory_;
   Hub hub_;

@@ -8,7 +8,9 @@
 namespace dl::pool {
 namespace {
 
-constexpr int64_t kTablePauseMs = 2;  // between two questions for the table
+// Between two questions for the table: doubled as long as it stays the same. Many clients may wait for a directory that
+// waits for its first members.
+constexpr int64_t kTablePauseMs = 2, kMostTablePauseMs = 100;
 constexpr int64_t kNoDirectoryPauseMs = 20;
 constexpr int64_t kLateMs = 1000;  // an answer that takes so long may never come, so the table is asked for
 constexpr int kMostPauses = 5;     // pauses double from 1 ms so many times
@@ -48,8 +50,10 @@ std::optional<int> ClientCore::owner_count() const {
 
 void ClientCore::table(const Message& message, int64_t now_ms) {
   table_asked_ = false;
-  table_ms_ = now_ms + kTablePauseMs;
   const auto table = read_table(message.bytes);
+  const bool is_new = table && std::exchange(version_, table->version) != table->version;
+  table_pause_ms_ = is_new ? kTablePauseMs : std::min(2 * table_pause_ms_, kMostTablePauseMs);
+  table_ms_ = now_ms + table_pause_ms_;
   if (!table || table->owners.size() != slots_.size()) return;
   has_table_ = true;
   want_table_ = false;
@@ -169,6 +173,7 @@ std::vector<ClientPost> ClientCore::due(int64_t now_ms) {
     question.kind = Kind::kTableAsked;
     posts.push_back({0, std::move(question)});
     table_asked_ = true;
+    if (now_ms >= table_ms_ + kMostTablePauseMs) table_pause_ms_ = kTablePauseMs;  // it was asked for something else
   }
   return posts;
 }

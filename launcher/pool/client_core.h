@@ -82,7 +82,9 @@ class ClientCore {
   uint64_t next_question_ = 1;
   size_t open_ = 0;
   bool has_table_ = false, want_table_ = true, table_asked_ = false;
+  uint64_t version_ = 0;  // of the table
   int64_t table_ms_ = 0;  // before it the table is not asked for again
+  int64_t table_pause_ms_ = 1;
 };
 
 }  // namespace dl::pool

@@ -267,6 +267,113 @@ TEST(PoolFaults, AMemberThatThrewIsMissedAtOnceAlthoughItStillExists) {
   directory.reset();
 }
 
+// Joins a pool and says nothing but what the test has it say. It can be reached nowhere.
+class FalseMember {
+ public:
+  explicit FalseMember(const Directory& directory) : hub_(kSecret) {
+    if (!hub_.open()) return;
+    if (auto link = hub_.connect(place(directory), Who::kJoiner)) link_ = *link;
+    say(Kind::kJoin, "127.0.0.1:1");
+  }
+  void say(Kind kind, const std::string& bytes = {}) {
+    Message message;
+    message.kind = kind;
+    message.number = 1;
+    message.bytes = bytes;
+    hub_.send(link_, message);
+    hub_.wait(0);
+  }
+  bool hears(Kind kind) {
+    for (const int64_t end = monotonic_ms() + 30000; monotonic_ms() < end;)
+      for (const Event& event : hub_.wait(10))
+        if (event.what == Event::What::kMessage && event.message.kind == kind) return true;
+    return false;
+  }
+
+ private:
+  Hub hub_;
+  Link link_ = 0;
+};
+
+TEST(PoolFaults, AMemberThatSaysSomethingWhileItIsToldThatItMayEndIsNotWaitedForWhenThePoolIsClosed) {
+  DirectorySettings settings;
+  settings.rule.min = settings.rule.max = 3;  // so that no slot is divided
+  auto directory = open(std::move(settings));
+  auto stays = std::make_unique<FalseMember>(*directory);
+  {
+    FalseMember leaves(*directory);
+    ASSERT_TRUE(becomes([&] {
+      stays->say(Kind::kWanted);
+      leaves.say(Kind::kWanted);
+      return directory->facts().members == 2;
+    }));
+    leaves.say(Kind::kLeave);
+    ASSERT_TRUE(leaves.hears(Kind::kBye));
+    leaves.say(Kind::kWanted);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  const int64_t began = monotonic_ms();
+  std::thread ends([&] { directory.reset(); });
+  EXPECT_TRUE(stays->hears(Kind::kBye));
+  stays.reset();
+  ends.join();
+  EXPECT_LT(monotonic_ms() - began, 1500);
+}
+
+struct AskedObject : LogObject {
+  AskedObject() : LogObject(kSlots) {}
+  Result<int> wanted(const Load& /*load*/) override {
+    ++asked;
+    return 1;
+  }
+  std::atomic<int> asked{0};
+};
+
+TEST(PoolFaults, AnObjectIsAskedFiveTimesASecondAlsoWhileAnotherMemberCannotBeReached) {
+  DirectorySettings settings;
+  settings.silent_ms = 600000;
+  auto directory = open(std::move(settings));
+  AskedObject object;
+  const Serving member(place(*directory), &object);
+  ASSERT_TRUE(becomes([&] { return object.asked > 0; }));
+  FalseMember unreachable(*directory);  // is to have copies
+  ASSERT_TRUE(unreachable.hears(Kind::kMembers));
+  const int before = object.asked;
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  EXPECT_LE(object.asked - before, 15);
+  EXPECT_GE(object.asked - before, 3);
+  directory.reset();
+}
+
+TEST(PoolFaults, AClientThatWaitsForMembersAsksSeldomForATableThatStaysTheSame) {
+  ClientCore core(1, kSlots);
+  auto calls = update("a");
+  core.begin(&calls);
+  Table table;
+  table.version = 1;
+  table.owners.resize(kSlots);
+  table.lost.resize(kSlots);
+  Message answer;
+  answer.bytes = write_table(table);
+  int asked = 0;
+  for (int64_t now = 1; now < 10000; ++now)
+    for (const ClientPost& post : core.due(now))
+      if (post.message.kind == Kind::kTableAsked) {
+        ++asked;
+        core.table(answer, now);
+      }
+  EXPECT_GE(asked, 90);
+  EXPECT_LE(asked, 120);
+  // One that changes is asked for soon, since the next change may come soon.
+  table.version = 2;
+  answer.bytes = write_table(table);
+  int64_t now = 10000;
+  while (core.due(now).empty()) ++now;
+  core.table(answer, now);
+  EXPECT_TRUE(core.due(now + 1).empty());
+  EXPECT_EQ(core.due(now + 2).size(), 1U);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end a program that has no memory left
 struct LargeObject : LogObject {
   LargeObject() : LogObject(kSlots) {}

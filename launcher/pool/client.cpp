@@ -15,12 +15,19 @@ constexpr int64_t kMostWaitMs = AwakeClock::kMostMs / 2;  // so that the clock c
 
 }  // namespace
 
-Client::Client(std::string directory, std::string secret, double timeout_s, uint64_t id)
-    : directory_(std::move(directory)), hub_(std::move(secret)), core_(id, kSlots), timeout_s_(timeout_s) {}
+Client::Client(std::string directory, std::string address, std::string secret, double timeout_s, uint64_t id)
+    : directory_(std::move(directory)),
+      address_(std::move(address)),
+      hub_(std::move(secret)),
+      core_(id, kSlots),
+      timeout_s_(timeout_s) {}
 
 Result<std::unique_ptr<Client>> Client::open(std::string directory, std::string secret, double timeout_s) {
+  // Here, since a server of names may take long to answer.
+  DL_TRY_ASSIGN(std::string address, numeric_endpoint(directory));
   DL_TRY_ASSIGN(const std::string id, random_bytes(8));
-  std::unique_ptr<Client> client(new Client(std::move(directory), std::move(secret), timeout_s, get_little(id, 0, 8)));
+  std::unique_ptr<Client> client(
+      new Client(std::move(directory), std::move(address), std::move(secret), timeout_s, get_little(id, 0, 8)));
   DL_TRY(client->hub_.open());
   return client;
 }
@@ -60,7 +67,7 @@ Status Client::until_done(int64_t limit_ms) {
 void Client::send(const ClientPost& post) {
   auto found = links_.find(post.to);
   if (found == links_.end()) {
-    const std::string* address = post.to == 0 ? &directory_ : core_.address(post.to);
+    const std::string* address = post.to == 0 ? &address_ : core_.address(post.to);
     auto link = address == nullptr ? Result<Link>(Error{}) : hub_.connect(*address, Who::kClient);
     if (!link) return core_.broken(post.to, now_ms());
     found = links_.emplace(post.to, *link).first;

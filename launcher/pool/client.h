@@ -15,6 +15,7 @@ namespace dl::pool {
 
 class Client {
  public:
+  // kInvalid: the directory is no address. kIo.
   static Result<std::unique_ptr<Client>> open(std::string directory, std::string secret, double timeout_s);
 
   // Errors: kTimeout, after which nothing can be called any more (kBusy), as after an exception. Time for which this
@@ -24,13 +25,13 @@ class Client {
   void farewell(double limit_s);
 
  private:
-  Client(std::string directory, std::string secret, double timeout_s, uint64_t id);
+  Client(std::string directory, std::string address, std::string secret, double timeout_s, uint64_t id);
   Status until_done(int64_t limit_ms);
   void take(const Event& event);
   void send(const ClientPost& post);
   int64_t now_ms() { return clock_.at(monotonic_ms()); }
 
-  std::string directory_;
+  std::string directory_, address_;  // as it was said, and numeric
   Hub hub_;
   ClientCore core_;
   double timeout_s_;

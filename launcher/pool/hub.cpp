@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/pool/hub.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -11,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 
 #include "common/base/clock.h"
 #include "common/base/little_endian.h"
@@ -31,18 +29,6 @@ constexpr int kIdleSeconds = 2, kProbeSeconds = 2, kProbes = 3;
 // counts the time for which they read nothing, too.
 constexpr unsigned kUnacknowledgedMs = 5000;
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-Result<Addresses> resolve(const std::string& host, const std::string& port, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* found = nullptr;
-  if (const int rc = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found); rc != 0)
-    return Error{Errc::kInvalid, "address '" + host + ":" + port + "' of a pool: " + ::gai_strerror(rc)};
-  return Addresses(found, &::freeaddrinfo);
-}
-
 void prepare(int fd, bool to_directory) {
   const auto set = [fd](int level, int option, auto value) { ::setsockopt(fd, level, option, &value, sizeof value); };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
@@ -60,20 +46,7 @@ Result<Nonce> make_nonce() {
   return nonce;
 }
 
-std::string host_of(const sockaddr_storage& address, socklen_t size) {
-  char host[NI_MAXHOST] = "";
-  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) !=
-      0)
-    return {};
-  return host;
-}
-
 }  // namespace
-
-std::string endpoint(const std::string& host, int port) {
-  const bool bare_v6 = host.find(':') != std::string::npos && host.front() != '[';
-  return (bare_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
 
 Status Hub::open() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
@@ -88,21 +61,18 @@ Status Hub::open() {
 }
 
 Status Hub::listen(const std::string& host, int port) {
-  DL_TRY_ASSIGN(const Addresses found,
-                resolve(host, std::to_string(port), AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE));
+  DL_TRY_ASSIGN(const SocketAddress at, listen_address(host, port));
   const std::string what = "listen at " + endpoint(host, port) + " for a pool";
-  listener_.reset(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  listener_.reset(::socket(at.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener_) return errno_error(what, errno);
   const int on = 1;
   ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(listener_.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener_.get(), 1024) != 0)
+  if (::bind(listener_.get(), at.get(), at.size) != 0 || ::listen(listener_.get(), 1024) != 0)
     return errno_error(what, errno);
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+  SocketAddress bound;
+  if (::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&bound.address), &bound.size) != 0)
     return errno_error(what, errno);
-  port_ = ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
-                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+  port_ = port_of(bound);
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = kListenTag;
@@ -111,21 +81,15 @@ Status Hub::listen(const std::string& host, int port) {
 }
 
 Result<Link> Hub::connect(const std::string& address, Who who, MemberId member) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos)
-    return Error{Errc::kInvalid, "address '" + address + "' of a pool has no port; allowed: HOST:PORT"};
-  std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  DL_TRY_ASSIGN(const Addresses found, resolve(host, address.substr(colon + 1), AI_NUMERICSERV));
+  DL_TRY_ASSIGN(const SocketAddress to, socket_address(address));
   DL_TRY_ASSIGN(const Nonce nonce, make_nonce());
   const Link link = next_++;
   Connection& connection = connections_[link];
   connection.introduction = {who, member, nonce};
   connection.deadline_ms = now_ms() + kProofMs;
-  connection.fd.reset(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  connection.fd.reset(::socket(to.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (connection.fd) prepare(connection.fd.get(), who == Who::kJoiner);
-  if (!connection.fd ||
-      (::connect(connection.fd.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
+  if (!connection.fd || (::connect(connection.fd.get(), to.get(), to.size) != 0 && errno != EINPROGRESS)) {
     connection.deadline_ms = 0;  // the next wait() tells of it
     return link;
   }
@@ -176,12 +140,11 @@ MemberId Hub::member(Link link) const {
 
 std::string Hub::local_host(Link link) const {
   const auto found = connections_.find(link);
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
+  SocketAddress address;
   if (found == connections_.end() ||
-      ::getsockname(found->second.fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      ::getsockname(found->second.fd.get(), reinterpret_cast<sockaddr*>(&address.address), &address.size) != 0)
     return {};
-  return host_of(address, size);
+  return host_of(address);
 }
 
 size_t Hub::unproved() const {

@@ -14,6 +14,7 @@
 #include "common/base/awake_clock.h"
 #include "common/base/result.h"
 #include "common/base/unique_fd.h"
+#include "launcher/pool/address.h"
 #include "launcher/pool/message.h"
 #include "launcher/pool/proof.h"
 
@@ -39,7 +40,7 @@ class Hub {
   Status listen(const std::string& host, int port);
   int port() const { return port_; }  // 0: not listening
 
-  // HOST:PORT, also with a name. Whether it succeeds is told by an event; messages may be sent at once.
+  // HOST:PORT with a number (address.h). Whether it succeeds is told by an event; messages may be sent at once.
   Result<Link> connect(const std::string& address, Who who, MemberId member = 0);
   void send(Link link, const Message& message);  // nothing happens if the link is closed
   void close(Link link);                         // no event tells of it
@@ -95,8 +96,5 @@ class Hub {
   std::vector<Event> events_;
   Link next_ = 1;
 };
-
-// "127.0.0.1:5", "[::1]:5"
-std::string endpoint(const std::string& host, int port);
 
 }  // namespace dl::pool

@@ -64,11 +64,16 @@ Load MeasuredObject::take() {
   return load;
 }
 
-Member::Member(std::string directory, std::string secret, Object* object)
-    : directory_(std::move(directory)), hub_(std::move(secret)), object_(object), core_(&object_, kSlots) {}
+Member::Member(std::string directory, std::string address, std::string secret, Object* object)
+    : directory_(std::move(directory)),
+      address_(std::move(address)),
+      hub_(std::move(secret)),
+      object_(object),
+      core_(&object_, kSlots) {}
 
 Result<std::unique_ptr<Member>> Member::create(std::string directory, std::string secret, Object* object) {
-  std::unique_ptr<Member> member(new Member(std::move(directory), std::move(secret), object));
+  DL_TRY_ASSIGN(std::string address, numeric_endpoint(directory));
+  std::unique_ptr<Member> member(new Member(std::move(directory), std::move(address), std::move(secret), object));
   DL_TRY(member->hub_.open());
   return member;
 }
@@ -79,7 +84,7 @@ void Member::leave() {
 }
 
 Status Member::join() {
-  DL_TRY_ASSIGN(directory_link_, hub_.connect(directory_, Who::kJoiner));
+  DL_TRY_ASSIGN(directory_link_, hub_.connect(address_, Who::kJoiner));
   return {};
 }
 

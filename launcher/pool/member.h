@@ -36,6 +36,7 @@ class MeasuredObject : public Object {
 
 class Member {
  public:
+  // kInvalid: the directory is no address. kIo.
   static Result<std::unique_ptr<Member>> create(std::string directory, std::string secret, Object* object);
 
   // Until it may end.
@@ -43,7 +44,7 @@ class Member {
   void leave();  // any thread, any signal handler
 
  private:
-  Member(std::string directory, std::string secret, Object* object);
+  Member(std::string directory, std::string address, std::string secret, Object* object);
   Status join();
   Status serve_on();
   Status take(const Event& event);
@@ -60,7 +61,7 @@ class Member {
   void say_leave();
   int64_t next_ms() const;
 
-  std::string directory_;
+  std::string directory_, address_;  // as it was said, and numeric
   Hub hub_;
   MeasuredObject object_;
   MemberCore core_;

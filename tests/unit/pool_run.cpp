@@ -490,6 +490,19 @@ TEST_F(PoolRun, WrongOptionsAreSaidInOneSentence) {
   ::unsetenv("DL_POOL");
   EXPECT_EQ(dlpool_client_open(nullptr, &client), DLPOOL_E_INVALID);
   EXPECT_STREQ(dlpool_error(), "the directory of the pool is not known; allowed: the option, or the variable DL_POOL");
+  ASSERT_TRUE(dl::pool::write_secret(secret(), std::string(dl::pool::kSecretBytes, 's')));
+  for (const char* place :
+       {"nowhere", "127.0.0.1", "127.0.0.1:", ":5", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:x"}) {
+    dl::PoolPlace wrong;
+    wrong.directory = place;
+    wrong.secret_file = secret();
+    const dl::PoolStatus status = dl::PoolClient(wrong).update("a", "1").status;
+    EXPECT_EQ(status.code(), DLPOOL_E_INVALID) << place;
+    EXPECT_EQ(status.message(),
+              "'" + wrong.directory + "' is no address of a pool; allowed: HOST:PORT, with PORT from 1 to 65535");
+    Adder object;
+    EXPECT_EQ(dl::Pool<Adder>(&object, wrong).serve().code(), DLPOOL_E_INVALID) << place;
+  }
   EXPECT_EQ(dlpool_call_many(nullptr, nullptr, 0), DLPOOL_E_INVALID);
   dlpool_client_close(nullptr);
   dlpool_member_destroy(nullptr);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// HOST:PORT as text, and as sockets have it.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+
+#include "common/base/result.h"
+
+namespace dl::pool {
+
+struct SocketAddress {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+// "127.0.0.1:5", "[::1]:5"
+std::string endpoint(const std::string& host, int port);
+
+// HOST:PORT with a host that may be a name, as one with a number. May wait for a server of names. kInvalid: it is no
+// such address, or there is no such host; kIo: who knows is not to be reached.
+Result<std::string> numeric_endpoint(const std::string& address);
+
+// Of HOST:PORT with a number, which waits for nothing. kInvalid.
+Result<SocketAddress> socket_address(const std::string& endpoint);
+// Of a number and a port, to listen at. kInvalid.
+Result<SocketAddress> listen_address(const std::string& host, int port);
+
+std::string host_of(const SocketAddress& address);
+int port_of(const SocketAddress& address);
+
+}  // namespace dl::pool

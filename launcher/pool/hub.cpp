@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t kWakeTag = 0, kListenTag = ~uint64_t{0};
 constexpr size_t kReadAtOnce = 256 << 10;
+constexpr size_t kKept = 1 << 20;                 // of an empty buffer
 constexpr size_t kMostUnread = size_t{64} << 20;  // a client that does not read is not read from either
 constexpr size_t kMostUnsent = size_t{3} << 30;   // then the connection is given up
 // A host that is gone is noticed after about 8 seconds, also by whoever has nothing to send and waits for an answer.
@@ -37,6 +38,12 @@ void prepare(int fd, bool to_directory) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
   set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
   if (to_directory) set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnacknowledgedMs);
+}
+
+// Many connections that were busy once shall not keep their memory.
+void drop_front(std::string* bytes, size_t count) {
+  bytes->erase(0, count);
+  if (bytes->empty() && bytes->capacity() > kKept) *bytes = {};
 }
 
 Result<Nonce> make_nonce() {
@@ -185,7 +192,7 @@ void Hub::accept_all() {
 void Hub::watch(Link link, Connection* connection) {
   uint32_t interest = connection->out.empty() ? 0 : static_cast<uint32_t>(EPOLLOUT);
   const bool client = connection->accepted && connection->introduction.who == Who::kClient;
-  if (!client || connection->out.size() < kMostUnread) interest |= EPOLLIN;
+  if (!client || connection->out.size() - connection->sent < kMostUnread) interest |= EPOLLIN;
   if (interest == connection->interest) return;
   epoll_event event{};
   event.events = connection->interest = interest;
@@ -195,8 +202,8 @@ void Hub::watch(Link link, Connection* connection) {
 
 // False: the connection has ended.
 bool Hub::flush(Link link, Connection* connection) {
-  size_t sent = 0;
   std::string& out = connection->out;
+  size_t& sent = connection->sent;
   while (sent < out.size()) {
     const ssize_t n = ::send(connection->fd.get(), out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
@@ -204,8 +211,11 @@ bool Hub::flush(Link link, Connection* connection) {
     if (n < 0) return false;
     sent += static_cast<size_t>(n);
   }
-  out.erase(0, sent);
-  if (out.size() > kMostUnsent) return false;
+  if (sent > out.size() / 2) {  // not after each part, for which the whole rest would be moved
+    drop_front(&out, sent);
+    sent = 0;
+  }
+  if (out.size() - sent > kMostUnsent) return false;
   watch(link, connection);
   return true;
 }
@@ -277,7 +287,7 @@ bool Hub::take(Link link, Connection* connection) {
   while (connection->state == State::kOpen && take_message(link, connection)) {
   }
   if (!is_open(link)) return false;
-  connection->in.erase(0, connection->taken);
+  drop_front(&connection->in, connection->taken);
   connection->taken = 0;
   return true;
 }

@@ -68,6 +68,7 @@ class Hub {
     Nonce acceptor{};
     std::string in, out;
     size_t taken = 0;        // of `in`
+    size_t sent = 0;         // of `out`, which is empty when all is sent
     std::string until_open;  // messages that wait for the proof
     int64_t deadline_ms = 0;
     uint32_t interest = 0;

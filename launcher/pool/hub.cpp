@@ -19,6 +19,7 @@ namespace dl::pool {
 namespace {
 
 constexpr uint64_t kWakeTag = 0, kListenTag = ~uint64_t{0};
+constexpr int64_t kListenPauseMs = 100;  // when there are too few descriptors, or too little memory
 constexpr size_t kReadAtOnce = 256 << 10;
 constexpr size_t kKept = 1 << 20;                 // of an empty buffer
 constexpr size_t kMostUnread = size_t{64} << 20;  // a client that does not read is not read from either
@@ -163,7 +164,11 @@ size_t Hub::unproved() const {
 void Hub::accept_all() {
   for (;;) {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd) return;
+    if (!fd) {
+      // Without a pause epoll would tell of the same connection again and again.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) pause_listening();
+      return;
+    }
     if (unproved() >= kMostUnproved) {
       const auto oldest = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) {
         return c.second.accepted && c.second.state != State::kOpen;
@@ -187,6 +192,21 @@ void Hub::accept_all() {
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.fd.get(), &event) != 0 || !flush(link, &connection))
       lose(link);
   }
+}
+
+void Hub::pause_listening() {
+  epoll_event event{};
+  event.data.u64 = kListenTag;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event) == 0) listen_ms_ = now_ms() + kListenPauseMs;
+}
+
+void Hub::listen_again() {
+  if (listen_ms_ < 0 || now_ms() < listen_ms_) return;
+  listen_ms_ = -1;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kListenTag;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
 }
 
 void Hub::watch(Link link, Connection* connection) {
@@ -340,7 +360,7 @@ std::vector<Event> Hub::wait(int64_t limit_ms) {
   bool proving = false;
   for (const auto& [link, connection] : connections_) proving = proving || connection.state != State::kOpen;
   int64_t limit = limit_ms < 0 ? 1000 : std::min<int64_t>(limit_ms, 1000);
-  if (proving) limit = std::min<int64_t>(limit, 100);
+  if (proving || listen_ms_ >= 0) limit = std::min<int64_t>(limit, 100);
   if (!events_.empty()) limit = 0;
   epoll_event ready_now[64];
   const int64_t until = limit_ms < 0 ? -1 : monotonic_ms() + limit_ms;
@@ -359,6 +379,7 @@ std::vector<Event> Hub::wait(int64_t limit_ms) {
       }
     }
     close_late();
+    listen_again();
     if (!events_.empty() || woken || (until >= 0 && monotonic_ms() >= until)) return std::exchange(events_, {});
     limit = until < 0 ? 100 : std::clamp<int64_t>(until - monotonic_ms(), 0, 100);
   }
@@ -367,6 +388,7 @@ std::vector<Event> Hub::wait(int64_t limit_ms) {
 void Hub::shut() {
   connections_.clear();
   listener_.reset();
+  listen_ms_ = -1;
 }
 
 void Hub::drain(int64_t limit_ms) {

@@ -75,6 +75,8 @@ class Hub {
   };
 
   void accept_all();
+  void pause_listening();
+  void listen_again();
   void watch(Link link, Connection* connection);
   bool flush(Link link, Connection* connection);
   void lose(Link link);
@@ -92,6 +94,7 @@ class Hub {
   AwakeClock clock_;  // so that nobody is late with the proof because all were suspended
   UniqueFd epoll_, wake_, listener_;
   int port_ = 0;
+  int64_t listen_ms_ = -1;  // when to listen again; -1: it listens
   std::map<Link, Connection> connections_;
   std::vector<Link> dirty_;
   std::vector<Event> events_;

@@ -81,7 +81,12 @@ void DirectoryCore::plan() {
   std::vector<Held> now;
   now.reserve(slots_.size());
   for (const Slot& slot : slots_) now.push_back({slot.owner, slot.copies});
-  const std::vector<Wish> wishes = assign(now, members, with_copies_);
+  std::map<MemberId, std::string> hosts;
+  for (const MemberId id : members) {
+    const std::string& address = members_[id].address;
+    hosts[id] = address.substr(0, address.rfind(':'));
+  }
+  const std::vector<Wish> wishes = assign(now, members, with_copies_, hosts);
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i].wish = wishes[i];
   advance();
 }

@@ -137,6 +137,50 @@ TEST(PoolAssign, RandomChangesAreEvenAndMoveTheFewestSlotsThatAnEvenDivisionCan)
   }
 }
 
+// Members of random hosts come and go.
+TEST(PoolAssign, ACopyIsOnAnotherHostThanItsOwnerWhereverThereIsOne) {
+  std::mt19937 random(20261130);
+  for (int round = 0; round < 5000; ++round) {
+    const int slots = std::uniform_int_distribution<int>(1, 60)(random);
+    std::vector<Held> now(static_cast<size_t>(slots));
+    std::map<MemberId, std::string> hosts;
+    MemberId next = 1;
+    for (int change = 0; change < 8; ++change) {
+      if (hosts.size() < 2 || random() % 3 != 0)
+        hosts[next++] = "10.0.0." + std::to_string(random() % 3);
+      else
+        hosts.erase(std::next(hosts.begin(), static_cast<long>(random() % hosts.size())));
+      std::vector<MemberId> members;
+      std::map<std::string, int> on;
+      for (const auto& [id, host] : hosts) {
+        members.push_back(id);
+        ++on[host];
+      }
+      const std::vector<Wish> wish = assign(now, members, true, hosts);
+      ASSERT_EQ(moves(now, wish), fewest_moves(now, members)) << "round " << round;
+      std::map<MemberId, int> copies;
+      for (const Wish& w : wish) {
+        if (members.size() == 1) continue;
+        ASSERT_NE(w.copy, w.owner);
+        ++copies[w.copy];
+        if (on.size() > 1) {
+          ASSERT_NE(hosts.at(w.copy), hosts.at(w.owner)) << "round " << round;
+        }
+      }
+      if (on.size() > 1) {
+        int least_others = static_cast<int>(members.size());
+        for (const auto& [host, count] : on)
+          least_others = std::min(least_others, static_cast<int>(members.size()) - count);
+        for (const auto& [id, count] : copies) ASSERT_LE(count, 2 * ((slots + least_others - 1) / least_others));
+      }
+      now = as_held(wish);
+      const std::vector<Wish> again = assign(now, members, true, hosts);
+      for (size_t slot = 0; slot < again.size(); ++slot)
+        ASSERT_EQ(again[slot].copy, wish[slot].copy) << "nothing changed";
+    }
+  }
+}
+
 TEST(PoolSlots, KeysSpreadOverAllSlots) {
   std::vector<int> keys(kSlots);
   for (int i = 0; i < 100 * kSlots; ++i) ++keys[static_cast<size_t>(slot_of("block/" + std::to_string(i)))];

@@ -131,11 +131,13 @@ void Supervisor::settle(int exit_status, std::string last_words) {
   exit_status_ = exit_status;
   // Agents exit when their connection is closed, and then srun or mpirun exits, too.
   server_->close_all();
-  repeat(&loop_, 5, [this, since = awake_ms(), last_words = std::move(last_words)]() mutable {
+  repeat(&loop_, 5, [this, since = awake_ms(), last_words = std::move(last_words), sent = 0]() mutable {
     agents_->reap(awake_ms());
     int64_t waited = awake_ms() - since;
     if (agents_->any_running() && waited < 15000) {
-      if (waited > 5000) agents_->kill_all(waited > 10000 ? SIGKILL : SIGTERM);
+      // Once each: srun prints a line for each signal that it gets.
+      const int signal = waited > 10000 ? SIGKILL : waited > 5000 ? SIGTERM : 0;
+      if (signal != std::exchange(sent, signal)) agents_->kill_all(signal);
       return false;
     }
     if (!last_words.empty()) watch_.look_at_own_output(options_.quiet);  // the learners may have written since

@@ -40,6 +40,7 @@ went_on() {
   wait_for 10 "no learner is left on any node" no_learner
   wait_for 10 "no progress page is left on n2" no_page_on_n2
 }
+has_ended() { [[ $(job_state "$1") =~ ^(FAILED|NODE_FAIL|COMPLETING)$ ]]; }
 no_page_on_n2() {
   local pages
   pages=$(on_node n2 find /dev/shm -name 'dl-progress-*') && [ -z "$pages" ]
@@ -61,6 +62,18 @@ no_page_on_n2() {
   lose_n2 "$job"
   went_on "$job" n1
   assert_contains "$(output "$job")" 'n2 is left out; 1 learner on n1'
+}
+
+@test "a lost node: a job that cannot go on fails with few words of srun's, which waits for the node" {
+  printf '#!/bin/bash\ndlrun -- sleep 600\n' >train.sh
+  job=$(submit -N2 --ntasks-per-node=1 --dl-framework=generic train.sh)
+  wait_file "dl-$job/events.jsonl" 'all learners run' 30
+  node=$(job_field "$job" NodeList)
+  [[ $node == *2* ]] || skip "the job has other nodes"
+  dl_sandbox node cut n2
+  wait_file "slurm-$job.out" 'learner 1 on n2 was lost: node n2 does not answer' 60
+  wait_for 60 "the job has ended" has_ended "$job"
+  [ "$(output "$job" | grep -c 'forcing job termination')" -le 2 ]
 }
 
 @test "an agent that stands still on a living node: it is named, its learner ended, and the job starts again" {

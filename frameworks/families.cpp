@@ -17,22 +17,27 @@ std::string num(int value) {
   return std::to_string(value);
 }
 
-// ---- roles: learners have the lowest ranks, then come the servers.
-bool is_server(const LearnerContext& c) {
-  return c.rank >= c.world_size - c.servers;
-}
+// ---- roles: learners have the lowest ranks, then come the servers. Those of an elastic pool are no ranks of the
+// world: their numbers begin where its ranks end.
 int learners_of(const JobContext& c) {
   return c.world_size - c.servers;
+}
+bool is_server(const LearnerContext& c) {
+  return c.rank >= learners_of(c);
+}
+bool has_roles(const JobContext& c) {
+  return c.servers > 0 || !c.pool.empty();
 }
 int role_rank(const LearnerContext& c) {
   return is_server(c) ? c.rank - learners_of(c) : c.rank;
 }
 int role_size(const LearnerContext& c) {
-  return is_server(c) ? c.servers : learners_of(c);
+  if (!is_server(c)) return learners_of(c);
+  return c.pool.empty() ? c.servers : c.pool_places;
 }
 // Empty in a job without servers.
 std::string role(const LearnerContext& c) {
-  if (c.servers == 0) return "";
+  if (!has_roles(c)) return "";
   return is_server(c) ? "server" : "learner";
 }
 
@@ -78,9 +83,9 @@ const Variable kDl[] = {
     {env::kNumNodes, Kind::kIdentity, [](const JobContext& c) { return num(c.num_nodes); }},
     {env::kRole, Kind::kIdentity, role},
     {env::kRoleRank, Kind::kIdentity,
-     [](const LearnerContext& c) { return c.servers > 0 ? num(role_rank(c)) : std::string(); }},
+     [](const LearnerContext& c) { return has_roles(c) ? num(role_rank(c)) : std::string(); }},
     {env::kRoleSize, Kind::kIdentity,
-     [](const LearnerContext& c) { return c.servers > 0 ? num(role_size(c)) : std::string(); }},
+     [](const LearnerContext& c) { return has_roles(c) ? num(role_size(c)) : std::string(); }},
     {env::kBatch, Kind::kIdentity, [](const JobContext& c) { return c.batch_range; }},
     {env::kGlobalBatch, Kind::kIdentity,
      [](const LearnerContext& c) { return has_batch(c) ? std::to_string(c.global_batch) : std::string(); }},
@@ -92,7 +97,10 @@ const Variable kDl[] = {
     {env::kAccumulation, Kind::kIdentity,
      [](const LearnerContext& c) { return has_batch(c) ? std::to_string(c.accumulation) : std::string(); }},
     {env::kLrScale, Kind::kIdentity, [](const LearnerContext& c) { return has_batch(c) ? c.lr_scale : std::string(); }},
-    {env::kServers, Kind::kKnown, [](const JobContext& c) { return c.servers > 0 ? num(c.servers) : std::string(); }},
+    {env::kServers, Kind::kKnown, [](const JobContext& c) { return c.servers > 0 ? num(c.servers) : c.pool; }},
+    {env::kPool, Kind::kKnown,
+     [](const JobContext& c) { return c.pool_port > 0 ? host_port(c.pool_addr, c.pool_port) : std::string(); }},
+    {env::kPoolSecret, Kind::kKnown, [](const JobContext& c) { return c.pool.empty() ? "" : c.pool_secret; }},
     // A server must see no GPU, because a framework takes memory on all GPUs that it sees.
     {"CUDA_VISIBLE_DEVICES", Kind::kKnown,
      [](const LearnerContext& c) { return std::string(is_server(c) ? "-1" : ""); }},
@@ -129,7 +137,7 @@ const Variable kTorch[] = {
     {"ROLE_RANK", Kind::kIdentity, [](const LearnerContext& c) { return num(role_rank(c)); }},
     {"ROLE_WORLD_SIZE", Kind::kIdentity, [](const LearnerContext& c) { return num(role_size(c)); }},
     {"ROLE_NAME", Kind::kIdentity,
-     [](const LearnerContext& c) { return c.servers > 0 ? role(c) : std::string("default"); }},
+     [](const LearnerContext& c) { return has_roles(c) ? role(c) : std::string("default"); }},
     {"TORCHELASTIC_RESTART_COUNT", Kind::kIdentity, [](const JobContext& c) { return num(c.restarts); }},
     {"TORCHELASTIC_MAX_RESTARTS", Kind::kIdentity, [](const JobContext& c) { return num(c.max_restarts); }},
     // If this variable exists, Lightning takes the torch variables instead of guessing from SLURM_*.

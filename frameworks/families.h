@@ -17,6 +17,13 @@ namespace dl {
 struct JobContext {
   int world_size = 1;
   int servers = 0;  // how many of the world_size ranks, the last ones, are parameter servers
+  // The elastic pool of parameter servers, which are no ranks of the world: as asked for, "MIN:MAX"; empty: there is
+  // none.
+  std::string pool;
+  int pool_places = 0;      // MAX: how many servers there may be at once, numbered from world_size on
+  std::string pool_addr;    // where dlrun hosts its directory
+  int pool_port = 0;        // 0: not known yet, left unset
+  std::string pool_secret;  // the file of its secret
   int num_nodes = 1;
   std::string master_addr = "127.0.0.1";  // numeric address of the host of rank 0
   int master_port = 0;

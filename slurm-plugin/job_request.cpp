@@ -16,10 +16,10 @@ Status check_request(const JobRequest& request) {
     return Error{Errc::kConflict, fmt::format("--dl-gpus: a CPU job has no GPUs of type '{}'; allowed: --dl-gpus=0, or "
                                               "a number from 1 on after the type",
                                               request.gpus->type)};
-  if (request.servers.value_or(0) > 0 && !request.learners)
+  if (request.servers && request.servers->max > 0 && !request.learners)
     return Error{Errc::kConflict, fmt::format("--dl-servers={} says nothing of the learners that use them; allowed: "
                                               "--dl-servers together with --dl-learners",
-                                              *request.servers)};
+                                              format_servers(*request.servers))};
   if (request.batch && request.learners)
     if (auto fits = check_batch(*request.batch, *request.learners); !fits)
       return std::move(fits).error().with_context("--dl-batch");

@@ -19,7 +19,7 @@ namespace dl {
 struct JobRequest {
   std::optional<FrameworkRef> framework;
   std::optional<LearnerRange> learners;
-  std::optional<int> servers;
+  std::optional<ServerRange> servers;
   std::optional<GpuRequest> gpus;
   std::optional<BatchRange> batch;
   std::optional<CheckpointSpec> checkpoint;

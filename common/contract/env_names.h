@@ -9,7 +9,7 @@ namespace dl::env {
 // The request: set by spank_dl.so in the batch step, in salloc's shell and in srun tasks; read by dlrun.
 constexpr const char* kFramework = "DL_FRAMEWORK";  // NAME[:VERSION]
 constexpr const char* kLearners = "DL_LEARNERS";    // N or MIN:MAX
-// number of parameter servers; learners and servers have the variable, too
+// N parameter servers, or MIN:MAX for an elastic pool of them; learners and servers have the variable, too
 constexpr const char* kServers = "DL_SERVERS";
 constexpr const char* kGpus = "DL_GPUS";              // [TYPE:]N per learner
 constexpr const char* kBatch = "DL_BATCH";            // MIN:MAX[:MULTIPLE],... (batch_range.h); learners have it, too
@@ -56,8 +56,8 @@ constexpr const char* kLrScale = "DL_LR_SCALE";           // the factor for its 
 constexpr const char* kLocalGpus = "DL_LOCAL_GPUS";       // "2,3": its GPUs, counted within those visible on its node
 constexpr const char* kPorts = "DL_PORTS";                // "40001,40002": TCP ports held for it on its node
 constexpr const char* kPeers = "DL_PEERS";  // "10.0.0.1:40001,...": first held port of each learner, by rank
-// Where the directory of an elastic pool listens, and the file of its secret (dlpool.h). A program that opens the
-// directory sets them for its members and clients.
+// Where the directory of an elastic pool listens, and the file of its secret (dlpool.h). dlrun sets them where the job
+// has such a pool (kServers); a program that opens a directory of its own sets them for its members and clients.
 constexpr const char* kPool = "DL_POOL";  // HOST:PORT
 constexpr const char* kPoolSecret = "DL_POOL_SECRET";
 constexpr const char* kJobDir = "DL_JOB_DIR";     // absolute path of the job directory

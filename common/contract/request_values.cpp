@@ -185,12 +185,26 @@ Result<LearnerRange> parse_learners(std::string_view text) {
   return range;
 }
 
-Result<int> parse_servers(std::string_view text) {
-  const std::string allowed = fmt::format("a whole number from 0 to {}", kMaxLearners);
+Result<ServerRange> parse_servers(std::string_view text) {
+  const std::string allowed =
+      fmt::format("a whole number from 0 to {}, or MIN:MAX from 1 to {} for an elastic pool", kMaxLearners, kMaxPool);
   DL_TRY(check_length(text, allowed));
-  auto servers = parse_int(text, 0, kMaxLearners);
-  if (!servers) return refuse(text, "is not a number of parameter servers", allowed);
-  return static_cast<int>(*servers);
+  const size_t colon = text.find(':');
+  ServerRange servers;
+  servers.pool = colon != std::string_view::npos;
+  auto min = parse_int(text.substr(0, colon), servers.pool ? 1 : 0, servers.pool ? kMaxPool : kMaxLearners);
+  if (!min) return refuse(text, "is not a number of parameter servers", allowed);
+  servers.min = servers.max = static_cast<int>(*min);
+  if (!servers.pool) return servers;
+  auto max = parse_int(text.substr(colon + 1), 1, kMaxPool);
+  if (!max) return refuse(text, "is not a range of parameter servers", allowed);
+  servers.max = static_cast<int>(*max);
+  if (servers.max < servers.min) return refuse(text, "has a MIN above its MAX", allowed);
+  return servers;
+}
+
+std::string format_servers(const ServerRange& servers) {
+  return servers.pool ? fmt::format("{}:{}", servers.min, servers.max) : std::to_string(servers.max);
 }
 
 Result<GpuRequest> parse_gpus(std::string_view text) {

@@ -37,8 +37,15 @@ struct LearnerRange {
 };
 Result<LearnerRange> parse_learners(std::string_view text);
 
-// --dl-servers=N, 0..kMaxLearners.
-Result<int> parse_servers(std::string_view text);
+// --dl-servers=N, 0..kMaxLearners, or MIN:MAX, 1 <= MIN <= MAX <= kMaxPool. A range makes them an elastic pool.
+constexpr int kMaxPool = 4096;  // members of a pool (dlpool(3))
+struct ServerRange {
+  int min = 0;
+  int max = 0;
+  bool pool = false;  // written as a range
+};
+Result<ServerRange> parse_servers(std::string_view text);
+std::string format_servers(const ServerRange& servers);  // as the flag's value
 
 // --dl-gpus=[TYPE:]N, GPUs per learner; 0 = CPU job.
 struct GpuRequest {

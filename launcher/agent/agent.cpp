@@ -398,7 +398,7 @@ void Agent::handle(const protocol::ControlMessage& message) {
   } else if (const auto* fetch = std::get_if<protocol::Fetch>(&message)) {
     fetch_data(*fetch);
   } else if (std::holds_alternative<protocol::Again>(message)) {
-    again_ = done_;
+    again_ = done_ || !started_;  // the agent of a place of a pool may have waited for nothing
   } else if (const auto* stacks = std::get_if<protocol::Stacks>(&message)) {
     take_stacks(stacks->path);
   } else if (const auto* who = std::get_if<protocol::WhoConnects>(&message)) {

@@ -2,6 +2,7 @@
 #include "launcher/collectives/world.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "common/base/parse.h"
 #include "common/contract/env_names.h"
@@ -31,7 +32,9 @@ Result<double> timeout_of(const dllearner_options* options) {
 
 Result<int> servers_of(const dllearner_options* options, const Environment& environment, int size) {
   int servers = options != nullptr ? options->servers : 0;
-  if (servers == 0 && environment(env::kServers) != nullptr) {
+  // A range stands for an elastic pool, whose servers are no ranks of this world.
+  const char* told = environment(env::kServers);
+  if (servers == 0 && told != nullptr && std::strchr(told, ':') == nullptr) {
     DL_TRY_ASSIGN(servers, whole(environment, env::kServers, 0, kMaxRanks));
   }
   if (servers == -1) servers = 0;

@@ -134,6 +134,7 @@ std::string view_text(const JobView& view, bool with_use) {
   row(&out, "state", state);
   row(&out, "why", clean(view.shown.reason));
   row(&out, "data", clean(view.data));
+  row(&out, "servers", clean(view.pool));
   if (view.attempt > 0) {
     row(&out, "attempt",
         std::to_string(view.attempt) + (view.restarts > 0 ? fmt::format(", restarts in it: {}", view.restarts) : ""));
@@ -190,6 +191,7 @@ Json view_json(const JobView& view) {
   json["unused_gpus"] = unused_gpus(view).gpus;
   json["scaling"] = view.scaling;
   if (!view.data.empty()) json["data"] = view.data;
+  if (!view.pool.empty()) json["servers"] = view.pool;
   json["votes"] = vote_json(view.vote);
   json["use"] = use_json(view.use);
   json["checkpoint"] = view.plan.checkpoint;

@@ -54,6 +54,7 @@ void take_answer(const protocol::JobStatus& status, JobView* view) {
   view->restarts = status.restarts;
   view->vote = status.vote;
   view->data = status.data;
+  view->pool = status.pool;
   if (!status.use.empty()) view->use = record::UsedInAll{status.use, {}};
   std::vector<LearnerView> learners;
   for (const protocol::LearnerStatus& learner : status.learners) {

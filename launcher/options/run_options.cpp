@@ -25,7 +25,9 @@ ParsedArguments parse_arguments(int argc, char** argv) {
       .form("N");
   line.option("-f,--framework", &run.request.framework, "Framework of the catalogue (dlctl frameworks)")
       .form("NAME[:VERSION]");
-  line.option("--servers", &run.request.servers, "Parameter servers beside the learners, without GPUs").form("N");
+  line.option("--servers", &run.request.servers,
+              "Parameter servers beside the learners, without GPUs; a range makes them an elastic pool")
+      .form("N|MIN:MAX");
   line.option("-g,--gpus", &run.request.gpus, "GPUs for each learner").form("[TYPE:]N");
   line.option("--batch", &run.request.batch, "Global batch sizes that keep accuracy, for programs that ask for theirs")
       .form("MIN:MAX[:MULTIPLE][,rule=RULE][,micro=N]");

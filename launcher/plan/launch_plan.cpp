@@ -8,7 +8,6 @@
 #include "common/base/count.h"
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
-#include "common/base/shell_word.h"
 #include "common/contract/env_names.h"
 #include "common/contract/metric_patterns.h"
 #include "common/contract/path_pattern.h"
@@ -110,17 +109,22 @@ std::vector<int> place(const PlanInput& input, const Capacity& capacity, const R
 // Describes the step as Slurm would. The texts are the same for all of its learners, so they are made once.
 void describe_step(LaunchPlan* plan) {
   std::vector<std::string> names;
-  names.reserve(plan->nodes.size());
-  for (const PlannedNode& node : plan->nodes) names.push_back(node.name);
+  std::vector<int> tasks;
+  for (const PlannedNode& node : plan->nodes) {
+    if (plan->in_world(node) == 0) continue;
+    names.push_back(node.name);
+    tasks.push_back(plan->in_world(node));
+  }
   plan->node_list = compress_hostlist(names);
-  for (size_t i = 0; i < plan->nodes.size();) {
+  for (size_t i = 0; i < tasks.size();) {
     size_t end = i;
-    while (end < plan->nodes.size() && plan->nodes[end].learners == plan->nodes[i].learners) ++end;
-    plan->tasks_per_node += (i == 0 ? "" : ",") + std::to_string(plan->nodes[i].learners);
+    while (end < tasks.size() && tasks[end] == tasks[i]) ++end;
+    plan->tasks_per_node += (i == 0 ? "" : ",") + std::to_string(tasks[i]);
     if (end - i > 1) plan->tasks_per_node += "(x" + std::to_string(end - i) + ")";
     i = end;
   }
   for (const PlannedLearner& learner : plan->learners) {
+    if (plan->is_place(learner.rank)) continue;
     std::string& ranks = plan->nodes[static_cast<size_t>(learner.node)].ranks;
     ranks += (ranks.empty() ? "" : ",") + std::to_string(learner.rank);
   }
@@ -188,6 +192,22 @@ Status check_input(const PlanInput& input) {
   return {};
 }
 
+// An elastic pool is no part of a world whose size cannot change.
+Status check_pool(const PlanInput& input, const LaunchPlan& plan, const FrameworkEntry& entry) {
+  if (!plan.pool) return {};
+  const std::string asked = "--servers " + format_servers(*plan.pool) + ": ";
+  if (entry.launch == "mpi" || input.command_uses_mpi)
+    return Error{Errc::kConflict, asked + "servers that come and go cannot be ranks of an MPI world, and " +
+                                      (entry.launch == "mpi" ? "framework " + plan.framework + " starts one"
+                                                             : std::string("this program is one of MPI")) +
+                                      "; allowed: --servers N"};
+  if (plan.first_decides)
+    return Error{Errc::kConflict, asked + "framework " + plan.framework +
+                                      " has parameter servers of its own, whose number cannot change; allowed: "
+                                      "--servers N, or --framework generic"};
+  return {};
+}
+
 Status check_servers(const LaunchPlan& plan) {
   if (plan.servers == 0 || plan.gpus_per_learner == 0 || !plan.under_slurm) return {};
   // srun is given a number of GPUs for each task, and a server is a task, too.
@@ -243,7 +263,8 @@ void copy_request(const PlanInput& input, const Catalogue::Choice& choice, Launc
   plan->hold_ports = choice.entry->hold_ports;
   plan->peers = needs.peers;
   plan->http_store = needs.http_store;
-  plan->servers = input.request.servers;
+  plan->servers = input.request.servers.max;
+  if (input.request.servers.pool) plan->pool = input.request.servers;
   plan->first_decides = needs.first_decides;
   plan->launcher_store = choice.entry->store == "launcher" && has_torch(*plan);
   if (choice.version != nullptr) plan->activate = choice.version->activate;
@@ -325,8 +346,9 @@ Result<LaunchPlan> make_plan(const PlanInput& input) {
   const std::vector<int> count = place(input, capacity, *policy, &plan);
   // A single learner meets only processes that it starts itself. They choose an address of their own, where they would
   // wait for a store that dlrun does not host.
-  if (plan.world_size() == 1) plan.launcher_store = false;
+  if (plan.world_size() == 1 || (plan.pool && plan.learner_count() == 1)) plan.launcher_store = false;
   plan.overcommit = capacity.overcommit || (plan.servers > 0 && is_overcommitted(input.allocation, count));
+  DL_TRY(check_pool(input, plan, *chosen->entry));
   DL_TRY(check_servers(plan));
   DL_TRY(check_program_input(plan));
   DL_TRY(check_own_nodes(plan));
@@ -367,90 +389,6 @@ std::string describe_without(const std::vector<std::string>& nodes, const Launch
   for (const PlannedNode& node : plan.nodes) names.push_back(node.name);
   return fmt::format("{} {} left out; {} learner{} on {}", compress_hostlist(nodes), nodes.size() == 1 ? "is" : "are",
                      plan.world_size(), plan.world_size() == 1 ? "" : "s", compress_hostlist(names));
-}
-
-std::string log_dir(const LaunchPlan& plan, int attempt) {
-  return plan.job_dir + "/logs/attempt-" + std::to_string(attempt);
-}
-
-std::string learner_log(const LaunchPlan& plan, int attempt, int rank) {
-  return log_dir(plan, attempt) + "/learner-" + std::to_string(rank) + ".log";
-}
-
-LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts& facts) {
-  LearnerContext context;
-  context.world_size = plan.world_size();
-  context.servers = plan.servers;
-  context.num_nodes = static_cast<int>(plan.nodes.size());
-  context.master_addr = facts.master_addr;
-  if (context.master_addr.empty()) {
-    context.master_addr = plan.under_slurm ? plan.nodes[static_cast<size_t>(plan.learners[0].node)].name : "127.0.0.1";
-  }
-  context.master_port = facts.master_port;
-  context.coordinator_port = facts.coordinator_port;
-  context.ras_port = facts.ras_port;
-  context.peers = facts.peers;
-  context.launcher_store = plan.launcher_store;
-  context.store_addr = facts.store_addr;
-  context.store_port = facts.store_port;
-  context.http_store_addr = facts.http_store_addr;
-  context.http_store_port = facts.http_store_port;
-  context.cpus_per_learner = plan.cpus_per_learner;
-  context.job_id = plan.job_id;
-  context.job_name = plan.job_name;
-  context.node_list = plan.node_list;
-  context.tasks_per_node = plan.tasks_per_node;
-  context.run_id = facts.run_id;
-  context.attempt = facts.attempt;
-  context.restarts = facts.restarts;
-  context.max_restarts = plan.restarts;
-  context.job_dir = plan.job_dir;
-  context.log_dir = log_dir(plan, facts.attempt);
-  context.work_dir = plan.work_dir;
-  if (plan.batch) describe_batch(*plan.batch, plan.split, &context);
-  if (plan.checkpoint) context.checkpoint_dir = plan.checkpoint->path;
-  if (plan.data) context.data_dir = plan.data->dir;
-  context.command = shell_words(plan.command);
-  move_to_rank(plan, rank, &context);
-  return context;
-}
-
-void move_to_rank(const LaunchPlan& plan, int rank, LearnerContext* context) {
-  const PlannedLearner& learner = plan.learners[static_cast<size_t>(rank)];
-  const PlannedNode& node = plan.nodes[static_cast<size_t>(learner.node)];
-  const bool server = rank >= plan.learner_count();
-  context->rank = rank;
-  context->local_rank = learner.local_rank;
-  context->local_world_size = node.learners;
-  context->node_rank = learner.node;
-  context->cross_rank = server ? 0 : learner.cross_rank;
-  context->cross_size = server ? 0 : plan.cross_sizes[static_cast<size_t>(learner.local_rank)];
-  context->local_servers = node.servers;
-  context->node_name = node.name;
-  context->gpus_per_learner = server ? 0 : plan.gpus_per_learner;
-  context->node_ranks = node.ranks;
-}
-
-Status add_job_environment(const LaunchPlan& plan, JobEnvironment* environment) {
-  Environment known;
-  // This path is absolute. libdlckpt in the learner reads every= and keep= from here, too.
-  if (plan.checkpoint) known.emplace(env::kCheckpoint, format_checkpoint(*plan.checkpoint));
-  LearnerRecipe recipe;
-  recipe.version = &plan.framework_environment;
-  recipe.families = &plan.families;
-  recipe.python_folder = plan.python_folder;
-  recipe.piped = true;
-  recipe.known = &known;
-  return compose(recipe, environment);
-}
-
-Status add_learner_environment(const LaunchPlan& plan, int rank, const RunFacts& facts, Environment* environment) {
-  const LearnerContext context = learner_context(plan, rank, facts);
-  drop_launcher_variables(environment);
-  JobEnvironment job(context, std::move(*environment));
-  const Status added = add_job_environment(plan, &job);
-  *environment = job.first();
-  return added;
 }
 
 }  // namespace dl::plan

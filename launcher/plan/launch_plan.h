@@ -91,8 +91,11 @@ struct LaunchPlan {
   std::vector<PlannedNode> nodes;        // those that hold learners, in Slurm's order
   std::vector<PlannedLearner> learners;  // index = rank; learners first, then parameter servers
   int servers = 0;                       // how many of `learners`, at its end, are parameter servers
-  bool first_decides = false;            // FamilyNeeds
-  LearnerRange asked;                    // as requested; min == max unless elastic
+  // The servers are an elastic pool: `servers` is MAX, the number of places at which one may run. They are no ranks of
+  // the world that learners see, and come and go while it trains.
+  std::optional<ServerRange> pool;
+  bool first_decides = false;  // FamilyNeeds
+  LearnerRange asked;          // as requested; min == max unless elastic
   int gpus_per_learner = 0;
   std::string gpu_type;      // may be empty
   int cpus_per_learner = 0;  // 0 = unknown
@@ -137,12 +140,16 @@ struct LaunchPlan {
   bool reads_stdin = false;           // learner 0 gets dlrun's standard input
   bool overcommit = false;            // more learners on a node than Slurm counted tasks for
 
-  int world_size() const { return static_cast<int>(learners.size()); }  // servers included
+  int world_size() const { return static_cast<int>(learners.size()); }  // all ranks: servers included
   int learner_count() const { return world_size() - servers; }
   // The job is over when the ranks below this number have ended. The other ranks serve them: they wait for ever, so
   // dlrun ends them.
   int deciding() const { return servers > 0 && first_decides ? 1 : learner_count(); }
   bool serves(int rank) const { return rank >= deciding(); }
+  // The ranks of the learners' world on this node.
+  int in_world(const PlannedNode& node) const { return pool ? node.learners - node.servers : node.learners; }
+  // Whether a server of an elastic pool may run at this rank.
+  bool is_place(int rank) const { return pool && rank >= learner_count(); }
 };
 
 struct PlanInput {
@@ -203,6 +210,8 @@ struct RunFacts {
   int store_port = 0;           // 0: not known yet
   std::string http_store_addr;  // the same for Horovod's rendezvous
   int http_store_port = 0;
+  std::string pool_addr;           // where dlrun hosts the directory of the elastic pool, if there is one
+  int pool_port = 0;               // 0: not known yet
   std::vector<std::string> peers;  // "address:port" by rank, where the plan asks for them
   std::string run_id;              // env::kRunId
   int attempt = 1;                 // 1-based
@@ -212,6 +221,7 @@ struct RunFacts {
 // Paths within the job directory.
 std::string log_dir(const LaunchPlan& plan, int attempt);                // JOB_DIR/logs/attempt-A
 std::string learner_log(const LaunchPlan& plan, int attempt, int rank);  // JOB_DIR/logs/attempt-A/learner-R.log
+std::string pool_secret(const LaunchPlan& plan);                         // JOB_DIR/pool.secret
 
 // Precondition of all: 0 <= rank < plan.world_size().
 LearnerContext learner_context(const LaunchPlan& plan, int rank, const RunFacts& facts);

@@ -37,6 +37,7 @@ const FoundLater kFoundLater[] = {
     {"JAX_COORDINATOR_PORT", "the same port"},
     {"NCCL_RAS_ADDR", "where NCCL's status service listens, at a port that the agent of rank 0 holds"},
     {"NCCL_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
+    {"DL_POOL", "where dlrun hosts the directory of the parameter servers"},
     {"TF_CONFIG", "the addresses of all learners, with ports that their agents hold"},
     {"TORCHELASTIC_RUN_ID", "the same as DL_RUN_ID"},
     {"TP_SOCKET_IFNAME", "the interface that leads to the other learners, found by each agent"},
@@ -58,6 +59,8 @@ LearnerContext as_it_will_be(const LaunchPlan& plan, RunFacts facts) {
   if (facts.store_port == 0) facts.store_port = 1;
   if (facts.http_store_port == 0) facts.http_store_port = 1;
   if (facts.http_store_addr.empty()) facts.http_store_addr = "dlrun";
+  if (facts.pool_port == 0) facts.pool_port = 1;
+  if (facts.pool_addr.empty()) facts.pool_addr = "dlrun";
   if (facts.coordinator_port == 0) facts.coordinator_port = facts.ras_port = 1;
   if (plan.peers && facts.peers.empty()) facts.peers.assign(static_cast<size_t>(plan.world_size()), "peer:1");
   LearnerContext context = learner_context(plan, 0, facts);
@@ -174,7 +177,10 @@ std::string learners_text(const LaunchPlan& plan) {
     text += fmt::format(" x {}{} GPU{}", plan.gpu_type.empty() ? "" : plan.gpu_type + ":", plan.gpus_per_learner,
                         plan.gpus_per_learner == 1 ? "" : "s");
   }
-  if (plan.servers > 0) text += " and " + count_text(plan.servers, "parameter server");
+  if (plan.pool)
+    text += fmt::format(" and {} to {} parameter servers", plan.pool->min, plan.pool->max);
+  else if (plan.servers > 0)
+    text += " and " + count_text(plan.servers, "parameter server");
   return text + " on " + count_text(static_cast<int64_t>(plan.nodes.size()), "node");
 }
 
@@ -371,6 +377,7 @@ std::string plan_json(const LaunchPlan& plan, const RunFacts& facts, const Envir
   json["activate"] = plan.activate;
   json["world_size"] = plan.world_size();
   if (plan.servers > 0) json["servers"] = plan.servers;
+  if (plan.pool) json["pool"] = {{"min", plan.pool->min}, {"max", plan.pool->max}};
   json["asked"] = {{"min", plan.asked.min}, {"max", plan.asked.max}};
   json["gpus_per_learner"] = plan.gpus_per_learner;
   json["gpu_type"] = plan.gpu_type;

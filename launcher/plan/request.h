@@ -45,7 +45,7 @@ struct Request {
   std::string framework_from = "--framework";  // the option, variable or file that named it, for messages
   std::optional<LearnerRange> learners;        // absent: as many as the allocation has tasks; 1 without Slurm
   bool learners_by_gpus = false;               // --learners auto: one learner for every --gpus GPUs (default 1)
-  int servers = 0;                             // parameter servers, beside the learners
+  ServerRange servers;                         // parameter servers, beside the learners
   std::optional<GpuRequest> gpus;   // absent: a node's GPUs are divided evenly among its learners, if they can be
   std::optional<BatchRange> batch;  // absent: the program has its own
   std::optional<CheckpointSpec> checkpoint;

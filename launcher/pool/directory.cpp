@@ -61,6 +61,7 @@ DirectoryFacts Directory::facts() const {
 void Directory::note_facts() {
   const std::lock_guard<std::mutex> lock(mutex_);
   facts_.members = static_cast<int>(core_.staying().size());
+  facts_.leaving = static_cast<int>(members_.size() + leaving_.size()) - facts_.members;
   facts_.wanted = std::max(memory_.size, settings_.rule.min);
   facts_.unsettled = core_.unsettled();
   facts_.lost = core_.lost_slots();

@@ -37,6 +37,7 @@ struct DirectorySettings {
 
 struct DirectoryFacts {
   int members = 0, wanted = 0, unsettled = 0, lost = 0;
+  int leaving = 0;  // members that are about to leave, or were told that they may end and have not closed yet
   uint64_t moved = 0, version = 0;
 };
 

@@ -22,14 +22,16 @@ void members(LearnerContext& m, JsonMembers& each) {
       "master_addr", m.master_addr)("master_port", m.master_port)("launcher_store", m.launcher_store)(
       "store_addr", m.store_addr)("store_port", m.store_port)("http_store_addr", m.http_store_addr)(
       "http_store_port", m.http_store_port)("cross_rank", m.cross_rank)("cross_size", m.cross_size)(
-      "local_servers", m.local_servers)("node_name", m.node_name)("coordinator_port", m.coordinator_port)(
-      "ras_port", m.ras_port)("ports", m.ports)("peers", m.peers)("interface", m.interface)(
-      "gpus_per_learner", m.gpus_per_learner)("cpus_per_learner", m.cpus_per_learner)("job_id", m.job_id)(
-      "job_name", m.job_name)("node_list", m.node_list)("tasks_per_node", m.tasks_per_node)("node_ranks", m.node_ranks)(
-      "run_id", m.run_id)("attempt", m.attempt)("restarts", m.restarts)("max_restarts", m.max_restarts)(
-      "job_dir", m.job_dir)("log_dir", m.log_dir)("work_dir", m.work_dir)("checkpoint_dir", m.checkpoint_dir)(
-      "data_dir", m.data_dir)("result_dir", m.result_dir)("command", m.command)("batch_range", m.batch_range)(
-      "lr_scale", m.lr_scale)("global_batch", m.global_batch)("accumulation", m.accumulation);
+      "local_servers", m.local_servers)("pool", m.pool)("pool_places", m.pool_places)("pool_addr", m.pool_addr)(
+      "pool_port", m.pool_port)("pool_secret", m.pool_secret)("node_name", m.node_name)(
+      "coordinator_port", m.coordinator_port)("ras_port", m.ras_port)("ports", m.ports)("peers", m.peers)(
+      "interface", m.interface)("gpus_per_learner", m.gpus_per_learner)("cpus_per_learner", m.cpus_per_learner)(
+      "job_id", m.job_id)("job_name", m.job_name)("node_list", m.node_list)("tasks_per_node", m.tasks_per_node)(
+      "node_ranks", m.node_ranks)("run_id", m.run_id)("attempt", m.attempt)("restarts", m.restarts)(
+      "max_restarts", m.max_restarts)("job_dir", m.job_dir)("log_dir", m.log_dir)("work_dir", m.work_dir)(
+      "checkpoint_dir", m.checkpoint_dir)("data_dir", m.data_dir)("result_dir", m.result_dir)("command", m.command)(
+      "batch_range", m.batch_range)("lr_scale", m.lr_scale)("global_batch", m.global_batch)("accumulation",
+                                                                                            m.accumulation);
 }
 
 // Names of ImageForm, in its order.
@@ -129,7 +131,7 @@ void members(VoteStatus& m, JsonMembers& each) {
 void members(JobStatus& m, JsonMembers& each) {
   each("job", m.job)("state", m.state)("reason", m.reason)("attempt", m.attempt)("restarts", m.restarts)(
       "max_restarts", m.max_restarts)("started_ms", m.started_ms)("stopping", m.stopping)("learners", m.learners)(
-      "vote", m.vote)("use", m.use)("data", m.data);
+      "vote", m.vote)("use", m.use)("data", m.data)("pool", m.pool);
 }
 void members(Stalled& m, JsonMembers& each) {
   each("silent_ms", m.silent_ms);

@@ -268,6 +268,7 @@ struct JobStatus {    // answer to StatusQuery
   VoteStatus vote;
   std::string use;     // what was used so far, in one sentence (use/use_sentence.h); empty: nothing is known yet
   std::string data{};  // how far data is fetched or results are stored, in one sentence; empty: neither is under way
+  std::string pool{};  // the elastic pool of servers, in one sentence; empty: there is none now
 };
 
 using ControlMessage =

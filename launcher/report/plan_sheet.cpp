@@ -66,7 +66,10 @@ std::vector<std::pair<std::string, std::string>> options_of(const PlanSheet& pla
     add("learners", std::to_string(plan.least) + ":" + std::to_string(plan.most));
   else if (learners > 0)
     add("learners", std::to_string(learners));
-  if (plan.servers > 0) add("servers", std::to_string(plan.servers));
+  if (plan.least_servers > 0)
+    add("servers", std::to_string(plan.least_servers) + ":" + std::to_string(plan.servers));
+  else if (plan.servers > 0)
+    add("servers", std::to_string(plan.servers));
   if (plan.gpus_each >= 0)
     add("gpus", (plan.gpu_type.empty() ? "" : plan.gpu_type + ":") + std::to_string(plan.gpus_each));
   add("batch", plan.batch);
@@ -98,6 +101,7 @@ std::optional<PlanSheet> parse_plan_sheet(std::string_view text) {
     plan.under_slurm = slurm->get<bool>();
   plan.ranks = number_of(json, "world_size", -1);
   plan.servers = std::max<int64_t>(number_of(json, "servers", 0), 0);
+  if (const Json* pool = json.find("pool"); pool != nullptr) plan.least_servers = number_of(*pool, "min", 0);
   plan.gpus_each = number_of(json, "gpus_per_learner", -1);
   plan.cpus_each = number_of(json, "cpus_per_learner", -1);
   plan.restarts = number_of(json, "restarts", -1);

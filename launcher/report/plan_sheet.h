@@ -25,7 +25,8 @@ struct PlanLearner {
 struct PlanSheet {
   std::string job_name, cluster, framework, version, gpu_type, placement, bind, image, tier, batch, work_dir;
   bool under_slurm = false;
-  int64_t ranks = -1, servers = 0, least = -1, most = -1;  // least, most: the learners that were asked for
+  int64_t ranks = -1, servers = 0, least_servers = 0, least = -1,
+          most = -1;  // least, most: the learners that were asked for
   int64_t gpus_each = -1, cpus_each = -1, restarts = -1, slurm_restarts = -1;
   std::string checkpoint;  // the directory
   std::vector<std::string> command, metrics, warnings;

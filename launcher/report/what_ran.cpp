@@ -27,7 +27,10 @@ std::string learners_words(const PlanSheet& plan) {
     text += " (" + std::to_string(plan.least) + " to " + std::to_string(plan.most) + " asked for)";
   if (plan.gpus_each > 0)
     text += " with " + count_text(plan.gpus_each, plan.gpu_type.empty() ? "GPU" : plan.gpu_type + " GPU") + " each";
-  if (plan.servers > 0) text += " and " + count_text(plan.servers, "parameter server");
+  if (plan.least_servers > 0)
+    text += " and " + std::to_string(plan.least_servers) + " to " + std::to_string(plan.servers) + " parameter servers";
+  else if (plan.servers > 0)
+    text += " and " + count_text(plan.servers, "parameter server");
   std::vector<std::string> names;
   for (const PlanNode& node : plan.nodes) names.push_back(node.name);
   return names.empty() ? text : text + ", on " + compress_hostlist(names);

@@ -146,9 +146,9 @@ bool AgentFleet::launcher_is_gone(int64_t now_ms) const {
 }
 
 void AgentFleet::greet(ConnectionId id, int rank, bool sessions, int64_t now_ms) {
-  agent(rank) = {id, now_ms};
+  if (!agent(rank).anew && ++came_ == agents_.size()) woken_ = false;
+  agent(rank) = {id, now_ms, false};
   rank_of_[id] = rank;
-  if (++came_ == agents_.size()) woken_ = false;
   if (sessions) connections_->open_session(id);
 }
 
@@ -169,6 +169,12 @@ int AgentFleet::tell_each_host(const std::string& line, const Learners& learners
     if (agents_[rank].connection != 0 && told.insert(learners[rank].host).second)
       connections_->send_line(agents_[rank].connection, line);
   return static_cast<int>(told.size());
+}
+
+void AgentFleet::begin_anew(int rank) {
+  tell(rank, Again{});
+  let_go(rank);
+  agent(rank).anew = true;
 }
 
 void AgentFleet::let_go(int rank) {

@@ -87,7 +87,7 @@ class AgentFleet {
   void kill_older(int signal) { launcher_.kill_older(signal); }
 
   // ---- connections
-  // An agent has sent Hello: once in each attempt.
+  // An agent has sent Hello: once in each attempt, and once more after begin_anew().
   void greet(ConnectionId id, int rank, bool sessions, int64_t now_ms);
   std::optional<int> rank_of(ConnectionId id) const;
   bool has(int rank) const { return agent(rank).connection != 0; }
@@ -96,6 +96,8 @@ class AgentFleet {
   void tell_all(const std::string& line, const Learners& learners);
   // Tells one agent of each host, also one whose learner has ended. Returns how many.
   int tell_each_host(const std::string& line, const Learners& learners);
+  // Tells an agent whose learner has ended to begin anew within this attempt.
+  void begin_anew(int rank);
   // Closes the connection and the session of an agent, which then ends. Its datagrams are not answered any more.
   void let_go(int rank);
   // Call this often: it keeps connections alive, and probes agents that do not acknowledge.
@@ -135,6 +137,7 @@ class AgentFleet {
   struct Agent {
     ConnectionId connection = 0;  // 0: not connected
     int64_t heard_ms = 0;         // when its last message came, pings included
+    bool anew = false;            // begin_anew(), and it has not come yet
   };
   struct Broken {
     int64_t since_ms = 0;

@@ -30,10 +30,12 @@ Attempt::Attempt(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_
     : learners_(static_cast<size_t>(plan.world_size())),
       deciding_(static_cast<size_t>(plan.deciding())),
       nodes_(plan.nodes.size()),
+      first_place_(static_cast<size_t>(plan.pool ? plan.learner_count() : plan.world_size())),
       started_ms_(now_ms),
       started_unix_ms_(now_unix_ms) {
   for (size_t rank = 0; rank < learners_.size(); ++rank)
     learners_[rank].host = plan.nodes[static_cast<size_t>(plan.learners[rank].node)].name;
+  for (size_t place = first_place_; place < learners_.size(); ++place) learners_[place].in_reserve = true;
 }
 
 void Attempt::begin_again(const plan::LaunchPlan& plan, int64_t now_ms, int64_t now_unix_ms) {
@@ -91,9 +93,34 @@ void Attempt::end_unheard() {
   for (Learner& learner : learners_) learner.ended = learner.ended || !learner.said_hello;
 }
 
+void Attempt::call_up(int rank) {
+  at(rank).in_reserve = false;
+}
+
+void Attempt::to_reserve(int rank) {
+  Learner& learner = at(rank);
+  Learner waits;
+  waits.host = learner.host;
+  waits.in_reserve = true;
+  learner = std::move(waits);
+}
+
+std::vector<int> Attempt::end_reserve() {
+  std::vector<int> ranks;
+  for (size_t place = first_place_; place < learners_.size(); ++place) {
+    Learner& learner = learners_[place];
+    if (!learner.in_reserve || learner.ended) continue;
+    learner.ended = true;
+    learner.state = JobState::kCompleted;
+    ranks.push_back(static_cast<int>(place));
+  }
+  return ranks;
+}
+
 const Failure& Attempt::fail(int rank, Failure failure, int64_t now_ms) {
   Learner& learner = at(rank);
   failure.rank = rank;
+  if (is_place(rank) && failure.server == -1) failure.server = rank - first_place();
   failure.host = nodes_ > 1 ? learner.host : "";
   failure.at_ms = now_ms;
   failure.step = learner.step;
@@ -156,14 +183,15 @@ void Attempt::meet(plan::RunFacts stores, bool peers) {
   facts_.coordinator_port = first.coordinator_port;
   facts_.ras_port = first.ras_port;
   if (!peers) return;
-  for (const Learner& learner : learners_) facts_.peers.push_back(first_port(learner.address, learner.ports));
+  for (size_t rank = 0; rank < first_place_; ++rank)
+    facts_.peers.push_back(first_port(learners_[rank].address, learners_[rank].ports));
 }
 
 bool Attempt::all_said_hello() {
   return all(&hello_below_, [](const Learner& l) { return l.said_hello; });
 }
 bool Attempt::all_started() {
-  return all(&started_below_, [](const Learner& l) { return l.started || l.ended; });
+  return all(&started_below_, [](const Learner& l) { return l.started || l.ended || l.in_reserve; });
 }
 bool Attempt::all_ended() {
   return all(&ended_below_, [](const Learner& l) { return l.ended; });

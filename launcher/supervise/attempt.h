@@ -25,6 +25,7 @@ namespace dl::supervise {
 
 struct Learner {
   bool said_hello = false, started = false, ended = false, ever_attached = false;
+  bool in_reserve = false;  // a place of an elastic pool (LaunchPlan::is_place()) at which no server is to run now
   std::string host, address;
   int port = 0, coordinator_port = 0, ras_port = 0, pid = 0;
   std::vector<int> ports;
@@ -76,6 +77,15 @@ class Attempt {
   void end_well(int rank, int exit, bool stopped, int64_t now_ms);
   // Ends those whose agents have not said hello.
   void end_unheard();
+
+  // ---- the places of an elastic pool. Each begins in reserve: its agent has come, or comes, and waits.
+  bool is_place(int rank) const { return static_cast<size_t>(rank) >= first_place_; }
+  int first_place() const { return static_cast<int>(first_place_); }  // as many learners there are, if there is no pool
+  bool only_servers_left() const { return serving_until_ms_ != 0; }
+  void call_up(int rank);     // a server is to start there
+  void to_reserve(int rank);  // its server has ended; its agent begins anew, and says hello once more
+  // No server is started any more. Returns those in reserve, which count as ended now.
+  std::vector<int> end_reserve();
   // It has failed, which says nothing of whether it has ended. Returns the failure with its rank, time and train step,
   // and with its host if there are others: valid until the next failure. The learner gets its state and exit status.
   const Failure& fail(int rank, Failure failure, int64_t now_ms);
@@ -149,7 +159,7 @@ class Attempt {
 
   std::vector<Learner> learners_;
   plan::RunFacts facts_;
-  size_t deciding_ = 0, nodes_ = 0;
+  size_t deciding_ = 0, nodes_ = 0, first_place_ = 0;
   int64_t started_ms_ = 0, started_unix_ms_ = 0;
   std::vector<Failure> failures_;
   bool over_told_ = false;

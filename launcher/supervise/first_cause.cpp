@@ -84,6 +84,8 @@ int exit_status(const Failure& failure) {
 
 std::string describe(const Failure& failure) {
   std::string who = fmt::format("learner {}", failure.rank);
+  if (failure.server >= 0) who = fmt::format("server {}", failure.server);
+  if (failure.server == Failure::kSomeServer) who = "a server of the pool";
   if (!failure.host.empty()) who += " on " + failure.host;
   switch (failure.kind) {
     case Failure::Kind::kExit:

@@ -15,6 +15,8 @@ struct Failure {
   // node could not fetch the job's data.
   enum class Kind { kExit, kSignal, kAgentLost, kNotStarted, kHang, kNoAgent, kLauncher, kData };
   int rank = 0;
+  static constexpr int kSomeServer = -2;
+  int server = -1;  // its place in the elastic pool, if it is a server of one; kSomeServer: not known which
   std::string host;
   Kind kind = Kind::kExit;
   // kExit: its code, not 0; kNotStarted: 126, 127, or 71 if agents did not come; kData: that of dl-data

@@ -66,6 +66,7 @@ Status Supervisor::set_up() {
     return agents_->tell_each_host(encode(WhoConnects{query, who.client, who.client_port, who.server_port}),
                                    attempt_.learners());
   });
+  pool_ = std::make_unique<ServerPool>(&loop_);
   const std::string slurm_id = plan().under_slurm ? plan().job_id : std::string();
   slurm_ = std::make_unique<SlurmJob>(&loop_, slurm_id, [this](const slurm_cli::JobInfo& job) {
     // A running job with a PreemptTime has been preempted with a grace time.
@@ -216,6 +217,7 @@ void Supervisor::tick() {
   for (const int rank : agents_->look_at_broken(now)) follow(agents_->judge(rank, state_.ending(), now));
   if (state_.alive()) {
     look_whether_ready();
+    look_at_pool();
     if (follow(agents_->look(state_, now))) return;
     if (hang_.is_overdue(now)) settle_hang();
     if (state_.running() && attempt_.end_serving(now)) handle(EndLearners{});
@@ -274,6 +276,7 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
     status.vote = {vote->voted, vote->learners, vote->change, vote->wanted, vote->reason};
   if (const auto use = use_->so_far(now)) status.use = use->text;
   status.data = data_text();
+  status.pool = pool_->text();
   server_->send(id, status);
 }
 

@@ -6,8 +6,8 @@
 // supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
 // attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
 // supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_companions.cpp goes on with more
-// nodes; supervisor_data.cpp has data fetched and results stored; supervisor_death.cpp takes over from a dlrun that
-// died.
+// nodes; supervisor_data.cpp has data fetched and results stored; supervisor_pool.cpp starts the servers of an elastic
+// pool; supervisor_death.cpp takes over from a dlrun that died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -57,6 +57,7 @@
 #include "launcher/supervise/result_store.h"
 #include "launcher/supervise/run_state.h"
 #include "launcher/supervise/scaling_keeper.h"
+#include "launcher/supervise/server_pool.h"
 #include "launcher/supervise/silence_watch.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
@@ -130,6 +131,7 @@ class Supervisor {
   void on_exited(int rank, const protocol::Exited& exited);
   void look_whether_ready();
   void perform(const StartLearners& start);
+  void start_learner(int rank);
   void learner_failed(int rank, Failure failure);
   void give_up_learners(const Failure& why);
   void look_at_scaling(bool last = false);
@@ -137,6 +139,16 @@ class Supervisor {
   void look_at_votes();  // the same
   void check_attempt_over();
   void settle_hang();
+
+  // supervisor_pool.cpp
+  void look_at_pool();
+  void look_at_lost_state();
+  void start_servers();
+  bool server_goes_on(int rank, const protocol::Exited& exited);
+  bool goes_on_without_place(int rank, const Failure& why);
+  void server_failed(int rank, Failure failure, ServerPlaces::End end);
+  void close_pool();
+  void perform(const KillLearners& kill);
 
   // supervisor_data.cpp
   void fetch_data();
@@ -290,6 +302,9 @@ class Supervisor {
   LearnerWatch watch_;
   WantedLearners wanted_;
   std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<ServerPool> pool_;
+  std::optional<Failure> last_server_failure_;  // of the pool that is open
+  int64_t pool_lost_ms_ = 0;                    // when it was first seen to have lost state; 0: it was not
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<LearnerOrders> orders_;
   std::unique_ptr<PmixServers> pmix_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/atomic_file.h"
+#include "common/base/count.h"
 #include "common/base/this_process.h"
 #include "common/contract/exit_codes.h"
 #include "launcher/supervise/learner_end.h"
@@ -51,8 +52,9 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
   if (ready) {
     if (journal_->memory().restarts + journal_->memory().moved == 0)
       voice_.say(fmt::format(
-          "{} learner{} of {} on {}; logs in {}/logs/latest", plan().world_size(), plan().world_size() == 1 ? "" : "s",
-          plan().framework,
+          "{}{} of {} on {}; logs in {}/logs/latest",
+          count_text(plan().pool ? plan().learner_count() : plan().world_size(), "learner"),
+          plan().pool ? fmt::format(" and {} to {} servers", plan().pool->min, plan().pool->max) : "", plan().framework,
           plan().nodes.size() == 1 ? plan().nodes[0].name : fmt::format("{} nodes", plan().nodes.size()), dir_.root()));
     if (growth_.taken)
       greet_early();
@@ -102,7 +104,8 @@ void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
     if (!expected || !pmix_->greet(id, hello.rank, hello.sessions)) server_->close(id);
     return;
   }
-  if (!state_.may_greet() || !attempt_.awaits(hello) || hello.version != kProtocolVersion) {
+  const bool may_greet = state_.may_greet() || (state_.running() && attempt_.is_place(hello.rank));
+  if (!may_greet || !attempt_.awaits(hello) || hello.version != kProtocolVersion) {
     if (hello.role == "agent" && hello.version != kProtocolVersion)
       std::fprintf(stderr,
                    "dlrun: the agent on %s is of another version of slurm-dl; install one version on all nodes\n",
@@ -138,7 +141,14 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   // Without Horovod's store no learner starts: each would take itself for the only one.
   const Status http_store = plan().http_store ? rendezvous_->open_http_store(endpoint_, &facts) : Status{};
   if (!http_store) return agents_not_started(http_store.error().text);
+  if (plan().pool)
+    if (const Status pool = pool_->open(plan(), endpoint_, &facts); !pool) return agents_not_started(pool.error().text);
   attempt_.meet(std::move(facts), plan().peers);
+  for (int rank = 0; rank < attempt_.first_place(); ++rank) start_learner(rank);
+  start_servers();
+}
+
+void Supervisor::start_learner(int rank) {
   StartSettings settings;
   settings.quiet = options_.quiet;
   settings.debug = options_.debug;
@@ -149,13 +159,11 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   settings.use_ms = UseKeeper::kEachMs;
   settings.passed_signal = options_.passed_signal;
   settings.lease = lease_->token();
-  for (int rank = 0; rank < plan().world_size(); ++rank) {
-    Start start = start_message(plan(), attempt_, dir_, rank, settings);
-    pmix_->add_environment(rank, &start);
-    // A program that names files by its job finds the same number on all nodes.
-    if (!nodes_.companion_of(rank).empty()) start.forced["SLURM_JOB_ID"] = environment_value("SLURM_JOB_ID");
-    agents_->tell(rank, start);
-  }
+  Start start = start_message(plan(), attempt_, dir_, rank, settings);
+  pmix_->add_environment(rank, &start);
+  // A program that names files by its job finds the same number on all nodes.
+  if (!nodes_.companion_of(rank).empty()) start.forced["SLURM_JOB_ID"] = environment_value("SLURM_JOB_ID");
+  agents_->tell(rank, start);
 }
 
 void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
@@ -219,6 +227,8 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
 }
 
 void Supervisor::on_exited(int rank, const Exited& exited) {
+  look_at_pool();  // a learner that fails since the pool has lost its state is not the first cause
+  if (attempt_.learner(rank).ended || server_goes_on(rank, exited)) return;
   attempt_.end(rank);
   use_->ended(rank, awake_ms());
   journal_->learner_used(rank, use_->of_learner(rank));
@@ -238,6 +248,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     learner_failed(rank, std::move(end.failure));
   } else {
     attempt_.end_well(rank, end.exit, end.kind == Kind::kStopped, awake_ms());
+    if (attempt_.only_servers_left()) close_pool();
     journal_->learner(rank, learner.state, learner.host, "", "", end.exit);
     pmix_->tell_of_end(rank, false, end.exit);
     handle(Gone{rank, attempt_.deaf_are_left()});
@@ -308,6 +319,7 @@ void Supervisor::check_attempt_over() {
   look_at_votes();
   use_->end_attempt(awake_ms());
   rendezvous_->close();
+  close_pool();
   pmix_->close();
   handle(judge_->over());
 }

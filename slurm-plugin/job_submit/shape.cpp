@@ -191,7 +191,8 @@ class Shaper {
   }
 
   // Every task of a GPU job gets GPUs, so parameter servers are no tasks there: they share the CPUs of the learners.
-  int64_t server_tasks() const { return gpus_ == 0 ? request_.servers.value_or(0) : 0; }
+  // In an elastic pool each server that may come has a place.
+  int64_t server_tasks() const { return gpus_ == 0 && request_.servers ? request_.servers->max : 0; }
 
   int64_t implied_learners() const {
     if (given_.tasks) return *given_.tasks;
@@ -228,11 +229,13 @@ class Shaper {
       return conflict(
           fmt::format("srun starts as many tasks as --ntasks says; allowed: --ntasks={} with --dl-learners={}",
                       learners_, learners_));
-    if (given_.min_nodes && *given_.min_nodes > learners_)
+    const int64_t processes = learners_ + server_tasks();
+    if (given_.min_nodes && *given_.min_nodes > processes)
       return conflict(
-          fmt::format("--nodes={} conflicts with --dl-learners={}: a node would be without a learner; allowed: "
-                      "at most {}",
-                      *given_.min_nodes, learners_, plural(learners_, "node", "nodes")));
+          fmt::format("--nodes={} conflicts with --dl-learners={}: a node would be without a learner{}; "
+                      "allowed: at most {}",
+                      *given_.min_nodes, learners_, server_tasks() > 0 ? " or a parameter server" : "",
+                      plural(processes, "node", "nodes")));
     int64_t per_node = per_node_;
     if (given_.tasks_per_node) {
       if (per_node > 0 && *given_.tasks_per_node > per_node)
@@ -376,8 +379,10 @@ class Shaper {
     } else if (request_.gpus) {
       text += " on CPUs";
     }
-    if (const int servers = request_.servers.value_or(0); servers > 0)
-      text += " and " + plural(servers, "parameter server", "parameter servers");
+    if (request_.servers && request_.servers->pool)
+      text += fmt::format(" and {} to {} parameter servers", request_.servers->min, request_.servers->max);
+    else if (request_.servers && request_.servers->max > 0)
+      text += " and " + plural(request_.servers->max, "parameter server", "parameter servers");
     if (shape_.min_nodes && shape_.min_nodes != shape_.max_nodes)
       text += fmt::format(" on {} to {} nodes", *shape_.min_nodes, *shape_.max_nodes);
     else if (shape_.min_nodes)

@@ -53,7 +53,7 @@ launcher/options        | common/base common/cli common/contract common/process 
 launcher/preflight      | common/base common/cli common/contract common/json common/process launcher/options launcher/plan launcher/record launcher/slurm_cli
 launcher/submit         | common/base common/contract common/json common/process common/site launcher/options launcher/plan
 launcher/use            | common/base launcher/protocol
-launcher/supervise      | common/base common/contract common/json common/process common/scaling common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/logs launcher/metrics launcher/plan launcher/pmix launcher/protocol launcher/record launcher/rendezvous launcher/runs launcher/slurm_cli launcher/use
+launcher/supervise      | common/base common/contract common/json common/process common/scaling common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/logs launcher/metrics launcher/plan launcher/pmix launcher/pool launcher/protocol launcher/record launcher/rendezvous launcher/runs launcher/slurm_cli launcher/use
 launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/runs launcher/submit launcher/supervise
 launcher/ctl            | common/base common/cli common/contract common/json common/process common/scaling common/site frameworks/. launcher/logs launcher/metrics launcher/plot launcher/protocol launcher/record launcher/report launcher/slurm_cli launcher/top slurm-plugin/observe slurm-plugin/policy
 slurm-plugin/.          | common/base common/contract

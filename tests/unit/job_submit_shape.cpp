@@ -551,6 +551,10 @@ TEST(Servers, are_tasks_of_their_own_on_cpus_and_none_beside_gpus) {
   got = shape("learners=4 servers=2 gpus=1");
   ASSERT_TRUE(got) << got.error().text;
   EXPECT_EQ(got->tasks, 4U);
+  got = shape("learners=4 servers=1:3 gpus=0");
+  ASSERT_TRUE(got) << got.error().text;
+  EXPECT_EQ(got->tasks, 7U) << "a place for each server that may come";
+  EXPECT_NE(got->message.find("4 learners on CPUs and 1 to 3 parameter servers"), std::string::npos) << got->message;
   got = shape("servers=2");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().text.rfind("--dl-servers=2 says nothing of the learners", 0), 0U) << got.error().text;

@@ -403,7 +403,7 @@ TEST(LaunchPlan, JsonOfHostileTextIsStillJson) {
 // Every family for every learner by itself, as its agent does it, against what is made for all of them at once.
 TEST(LaunchPlan, TheEnvironmentsOfAllLearnersTogetherAreThoseOfEach) {
   PlanInput in = input(5, 2, {{"n1", 4, 4, 4}, {"n2", 4, 4, 4}, {"n3", 4, 4, 4}});
-  in.request.servers = 3;
+  in.request.servers = {3, 3};
   in.request.checkpoint = CheckpointSpec{};
   in.request.checkpoint->path = "ckpt";
   auto plan = make_plan(in);
@@ -444,7 +444,7 @@ TEST(LaunchPlan, TheEnvironmentsOfAllLearnersTogetherAreThoseOfEach) {
 TEST(LaunchPlan, ServersStandWherePlacesAreLeftAndElseBesideLearners) {
   // A job on CPUs: Slurm counted six tasks.
   PlanInput in = input(4, 0, {{"n1", 4, 4, 0}, {"n2", 2, 2, 0}});
-  in.request.servers = 2;
+  in.request.servers = {2, 2};
   auto plan = make_plan(in);
   ASSERT_TRUE(plan) << plan.error().text;
   EXPECT_EQ(plan->world_size(), 6);
@@ -463,7 +463,7 @@ TEST(LaunchPlan, ServersStandWherePlacesAreLeftAndElseBesideLearners) {
   EXPECT_EQ(learner_context(*plan, 4, RunFacts()).local_servers, 2);
   // With GPUs, tasks are learners: the servers share their CPUs, and take no GPU.
   in = input(2, 2, {{"n1", 2, 1, 2}, {"n2", 2, 1, 2}});
-  in.request.servers = 3;
+  in.request.servers = {3, 3};
   plan = make_plan(in);
   ASSERT_TRUE(plan) << plan.error().text;
   EXPECT_EQ(plan->learners[2].node, 0);
@@ -478,16 +478,61 @@ TEST(LaunchPlan, ServersStandWherePlacesAreLeftAndElseBesideLearners) {
   // An elastic job on CPUs leaves them their tasks.
   in = input(1, 0, {{"n1", 4, 4, 0}});
   in.request.learners = LearnerRange{1, 8};
-  in.request.servers = 1;
+  in.request.servers = {1, 1};
   plan = make_plan(in);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->learner_count(), 3);
   EXPECT_EQ(plan->world_size(), 4);
 }
 
+TEST(LaunchPlan, ServersOfAPoolAreNoRanksOfTheWorld) {
+  PlanInput in = input(6, 0, {{"n0", 4, 4, 0}, {"n1", 4, 4, 0}, {"n2", 4, 4, 0}});
+  in.request.servers = {1, 2, true};
+  auto plan = make_plan(in);
+  ASSERT_TRUE(plan) << plan.error().text;
+  ASSERT_EQ(plan->nodes.size(), 3U);
+  EXPECT_EQ(plan->nodes[2].servers, 2) << "n2 has no learner";
+  EXPECT_EQ(plan->world_size(), 8);
+  EXPECT_FALSE(plan->is_place(5));
+  EXPECT_TRUE(plan->is_place(6));
+  RunFacts facts;
+  facts.pool_addr = "10.0.0.1";
+  facts.pool_port = 4711;
+  Environment learner, server;
+  ASSERT_TRUE(add_learner_environment(*plan, 5, facts, &learner));
+  ASSERT_TRUE(add_learner_environment(*plan, 7, facts, &server));
+  EXPECT_EQ(learner["DL_WORLD_SIZE"], "6");
+  EXPECT_EQ(learner["DL_NUM_NODES"], "2");
+  EXPECT_EQ(learner["DL_NODE_RANK"], "1");
+  EXPECT_EQ(learner["DL_LOCAL_WORLD_SIZE"], "2");
+  EXPECT_EQ(plan->node_list, "n[0-1]");
+  EXPECT_EQ(plan->tasks_per_node, "4,2");
+  EXPECT_EQ(learner["DL_ROLE"] + learner["DL_ROLE_RANK"] + "/" + learner["DL_ROLE_SIZE"], "learner5/6");
+  EXPECT_EQ(server["DL_ROLE"] + server["DL_ROLE_RANK"] + "/" + server["DL_ROLE_SIZE"], "server1/2");
+  EXPECT_EQ(server["DL_RANK"], "7");
+  EXPECT_EQ(server["DL_WORLD_SIZE"], "6");
+  EXPECT_EQ(server["CUDA_VISIBLE_DEVICES"], "-1");
+  for (Environment* its : {&learner, &server}) {
+    EXPECT_EQ((*its)["DL_SERVERS"], "1:2");
+    EXPECT_EQ((*its)["DL_POOL"], "10.0.0.1:4711");
+    EXPECT_EQ((*its)["DL_POOL_SECRET"], plan->job_dir + "/pool.secret");
+  }
+  EXPECT_NE(plan_text(*plan, RunFacts(), {}).find("6 and 1 to 2 parameter servers on 3 nodes"), std::string::npos);
+  EXPECT_NE(plan_json(*plan, RunFacts(), {}).find(R"("pool")"), std::string::npos);
+}
+
+TEST(LaunchPlan, AWorldWhoseSizeCannotChangeHasNoPool) {
+  PlanInput in = input(2, 0, {{"n1", 4, 4, 0}});
+  in.request.servers = {1, 2, true};
+  in.command_uses_mpi = true;
+  EXPECT_EQ(error_of(in),
+            "--servers 1:2: servers that come and go cannot be ranks of an MPI world, and this program is one of MPI; "
+            "allowed: --servers N");
+}
+
 TEST(LaunchPlan, ServersBesideDifferentNumbersOfGpusAreRefused) {
   PlanInput in = input(3, 1, {{"n1", 2, 2, 2}, {"n2", 2, 1, 1}});
-  in.request.servers = 1;
+  in.request.servers = {1, 1};
   EXPECT_EQ(error_of(in),
             "parameter servers need nodes that give the same number of GPUs, but n1 gives 2 and n2 1; allowed: another "
             "number of learners, or --nodes with --ntasks-per-node");

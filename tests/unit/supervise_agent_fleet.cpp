@@ -350,5 +350,19 @@ TEST_F(AgentFleetTest, WhatAllAreToldGoesToNoneThatHasEnded) {
   EXPECT_TRUE(connections_.said[20].empty());
 }
 
+TEST_F(AgentFleetTest, OneThatBeginsAnewIsNotAwaitedByTheOthers) {
+  begin();
+  fleet_.begin_anew(1);
+  EXPECT_FALSE(fleet_.has(1));
+  EXPECT_TRUE(fleet_.rank_of(20).has_value());
+  EXPECT_FALSE(fleet_.rank_of(21).has_value());
+  // All had come, and that stays so: the loss of another agent is told at once.
+  state_.phase = Phase::kRunning;
+  fleet_.greet(22, 1, true, ms_);
+  EXPECT_EQ(fleet_.rank_of(22), 1);
+  EXPECT_TRUE(fleet_.has(1));
+  EXPECT_TRUE(fleet_.begin(2, true, ms_)) << "both stay for the next attempt";
+}
+
 }  // namespace
 }  // namespace dl::supervise

@@ -329,5 +329,68 @@ TEST(AttemptTest, AnAnswerToARequestTellsWhereALearnerStands) {
   EXPECT_EQ(attempt.learner(0).page_state, ProgressPage::kSaving);
 }
 
+// Two learners, and three places of a pool.
+plan::LaunchPlan with_pool() {
+  plan::LaunchPlan plan = plan_of(5);
+  plan.servers = 3;
+  plan.pool = ServerRange{1, 3, true};
+  return plan;
+}
+
+TEST(AttemptTest, PlacesOfAPoolWaitInReserveAndHoldNobodyUp) {
+  Attempt attempt(with_pool(), 0, 0);
+  EXPECT_EQ(attempt.first_place(), 2);
+  EXPECT_FALSE(attempt.is_place(1));
+  EXPECT_TRUE(attempt.is_place(2));
+  for (int rank = 0; rank < 5; ++rank) attempt.said_hello(rank, hello_from("n", "10.0.0.1"));
+  attempt.call_up(2);
+  attempt.started(0, 1);
+  attempt.started(1, 2);
+  EXPECT_FALSE(attempt.all_started()) << "the server is on its way";
+  attempt.started(2, 3);
+  EXPECT_TRUE(attempt.all_started());
+  attempt.meet({}, true);
+  EXPECT_EQ(attempt.facts().peers.size(), 2U) << "servers are no peers";
+}
+
+TEST(AttemptTest, APlaceWhoseServerHasEndedBeginsAnew) {
+  Attempt attempt(with_pool(), 0, 0);
+  Hello hello = hello_from("n4", "10.0.0.1");
+  hello.role = "agent";
+  hello.rank = 4;
+  attempt.said_hello(4, hello);
+  EXPECT_FALSE(attempt.awaits(hello));
+  attempt.call_up(4);
+  attempt.started(4, 4711);
+  attempt.to_reserve(4);
+  EXPECT_TRUE(attempt.awaits(hello));
+  EXPECT_EQ(attempt.learner(4).pid, 0);
+  EXPECT_EQ(attempt.learner(4).host, "n4");
+  attempt.said_hello(4, hello);
+  EXPECT_TRUE(attempt.learner(4).in_reserve);
+}
+
+TEST(AttemptTest, AnAttemptIsOverWithItsLearnersAndTheServersThatRun) {
+  Attempt attempt(with_pool(), 0, 0);
+  attempt.call_up(3);
+  attempt.started(3, 1);
+  attempt.end_well(0, 0, false, 100);
+  EXPECT_FALSE(attempt.only_servers_left());
+  attempt.end_well(1, 0, false, 100);
+  EXPECT_TRUE(attempt.only_servers_left());
+  EXPECT_FALSE(attempt.is_over());
+  EXPECT_EQ(attempt.end_reserve(), std::vector<int>({2, 4}));
+  EXPECT_TRUE(attempt.end_reserve().empty());
+  EXPECT_FALSE(attempt.is_over()) << "a server runs";
+  attempt.end_well(3, 0, false, 200);
+  EXPECT_TRUE(attempt.is_over());
+}
+
+TEST(AttemptTest, AFailureNamesTheServerByItsPlace) {
+  Attempt attempt(with_pool(), 0, 0);
+  EXPECT_EQ(describe(attempt.fail(3, by_signal(9), 0)), "server 1 on n3 was killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(describe(attempt.fail(1, by_signal(9), 0)), "learner 1 on n1 was killed by signal 9 (SIGKILL)");
+}
+
 }  // namespace
 }  // namespace dl::supervise

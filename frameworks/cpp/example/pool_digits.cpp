@@ -3,7 +3,7 @@
 // program's own. Learners add up to the same weights, bit for bit, whichever servers there are.
 //
 //   g++ -std=c++17 -O2 pool_digits.cpp $(pkg-config --cflags --libs dlpool) -o pool_digits
-//   dlrun --framework cpp -n 2 --servers 2 -- ./pool_digits digits.txt 200
+//   dlrun --framework cpp -n 2 --servers 1:4 -- ./pool_digits digits.txt 200
 //
 // (digits.txt lies beside the example of the framework dllearner.) Without dlrun, each process is told what it is:
 //   pool_digits directory SECRET [MIN MAX]     prints where it listens, until its input ends
@@ -282,12 +282,6 @@ int learn(const dl::PoolPlace& place, Push head, const char* path, std::uint64_t
     }
   }
   if (!pull(&pool, steps, &weights)) return 1;
-  // Learner 0 has the directory, and ends it: not before all have pulled these weights, and say so by one more
-  // gradient.
-  head.step = steps;
-  if (!push(&pool, head, Floats(kWeights))) return 1;
-  Floats unused(kWeights);
-  if (head.rank == 0 && !pull(&pool, steps + 1, &unused)) return 1;
   std::uint64_t digest = 14695981039346656037U;
   for (const char byte : as_bytes(weights)) digest = (digest ^ static_cast<unsigned char>(byte)) * 1099511628211U;
   std::size_t right = 0;
@@ -301,39 +295,19 @@ int learn(const dl::PoolPlace& place, Push head, const char* path, std::uint64_t
   return 0;
 }
 
-// What dlrun says. The directory is learner 0's, and ends when that has learned.
+// What dlrun says: it hosts the directory, starts and ends the servers, and tells each process where the pool is.
 int under_dlrun(const char* path, std::uint64_t steps) {
   const auto number = [](const char* name) {
-    return static_cast<unsigned>(std::strtoul(std::getenv(name), nullptr, 10));
+    const char* text = std::getenv(name);
+    return text == nullptr ? 0U : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
   };
-  const char *peers = std::getenv("DL_PEERS"), *folder = std::getenv("DL_JOB_DIR"), *run = std::getenv("DL_RUN_ID");
-  if (peers == nullptr || folder == nullptr || run == nullptr) {
-    std::fprintf(stderr, "start this by dlrun --framework cpp\n");
+  const char* role = std::getenv("DL_ROLE");
+  if (role == nullptr || std::getenv("DL_POOL") == nullptr) {
+    std::fprintf(stderr, "start this by dlrun --framework cpp --servers MIN:MAX\n");
     return 2;
   }
-  dl::PoolPlace place;
-  place.directory = std::string(peers).substr(0, std::string(peers).find(','));
-  place.secret_file = std::string(folder) + "/pool-secret-" + run;
-  const bool server = std::getenv("DL_ROLE") != nullptr && std::strcmp(std::getenv("DL_ROLE"), "server") == 0;
-  const Push head{number("DL_RANK"), number(std::getenv("DL_ROLE_SIZE") ? "DL_ROLE_SIZE" : "DL_WORLD_SIZE"), 0};
-  std::unique_ptr<dl::PoolDirectory> directory;
-  if (number("DL_RANK") == 0) {
-    dl::PoolDirectory::Options options;
-    options.secret_file = place.secret_file;
-    options.listen = place.directory.substr(0, place.directory.rfind(':'));
-    options.port = std::atoi(place.directory.c_str() + place.directory.rfind(':') + 1);
-    options.min = options.max = static_cast<int>(std::getenv("DL_SERVERS") ? number("DL_SERVERS") : 1);
-    directory = std::make_unique<dl::PoolDirectory>(options);
-    if (!directory->status()) {
-      std::fprintf(stderr, "%s\n", directory->status().message().c_str());
-      return 1;
-    }
-  }
-  while (::access(place.secret_file.c_str(), R_OK) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  if (server) return serve(place);
-  const int result = learn(place, head, path, steps);
-  if (directory) ::unlink(place.secret_file.c_str());
-  return result;
+  if (std::strcmp(role, "server") == 0) return serve({});
+  return learn({}, {number("DL_RANK"), number("DL_WORLD_SIZE"), 0}, path, steps);
 }
 
 }  // namespace

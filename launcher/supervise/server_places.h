@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The places of an elastic pool of parameter servers (LaunchPlan::pool): at which of them a server is started, and what
+// the end of one means for the run. Pure: callers pass times of the awake clock, and what the pool's directory knows.
+//
+// The rule. The directory says how many servers are wanted, and tells those that are too many to leave. Here the
+// missing ones are started, each at the free place on whose node the fewest run. A server that leaves because it was
+// told to, or after it has served for kServedMs, is none that failed. Any other end is a failure: the next server is
+// started after a pause, which doubles. Before all MIN servers have joined, a failure is the run's, since a program
+// that cannot serve would be started again and again. After kMostFailures in a row, between which no server has served
+// for kSoundMs, no more are started; and when fewer than MIN are left, that failure is the run's, too.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace dl::supervise {
+
+class ServerPlaces {
+ public:
+  static constexpr int64_t kServedMs = 10'000;
+  static constexpr int64_t kSoundMs = 30'000;
+  static constexpr int kMostFailures = 5;
+
+  // What the directory knows (pool/directory.h).
+  struct Pool {
+    int members = 0;  // that have joined and are not about to leave
+    int leaving = 0;  // that are about to leave, or have just left
+    int wanted = 0;   // MIN at least
+  };
+
+  ServerPlaces() = default;
+  // node_of: of each place, by its number. All places are awaited at first: free() says that an agent waits there.
+  ServerPlaces(std::vector<int> node_of, int min);
+
+  void free(int place);
+  // The places at which servers are to be started now. They count as running from here on.
+  std::vector<int> start(const Pool& pool, int64_t now_ms);
+
+  enum class End {
+    kLeft,      // it was to leave
+    kFailed,    // the pool goes on, and another server is started if it is wanted
+    kTooOften,  // the same, but no more servers are started
+    kFailsRun,  // the run cannot go on
+  };
+  // A server has ended; well: with status 0. The place is awaited again.
+  End ended(int place, bool well, const Pool& pool, int64_t now_ms);
+  // The place cannot be used any more, since its agent is lost. none: no server ran there, which is no failure.
+  struct Loss {
+    bool none = false;
+    End end = End::kFailed;
+  };
+  Loss lost(int place, const Pool& pool, int64_t now_ms);
+
+  int running() const;
+  bool runs(int place) const { return places_[static_cast<size_t>(place)].what == What::kRunning; }
+
+ private:
+  enum class What { kAwaited, kFree, kRunning, kLost };
+  struct Place {
+    int node = 0;
+    What what = What::kAwaited;
+    int64_t since_ms = 0;  // kRunning
+  };
+  void note(const Pool& pool, int64_t now_ms);
+  End judge(bool well, int64_t served_ms, int running_before, const Pool& pool, int64_t now_ms);
+  int best_free() const;
+
+  std::vector<Place> places_;
+  int min_ = 0;
+  bool begun_ = false;     // MIN servers have been there together
+  bool given_up_ = false;  // too many have failed
+  int failures_ = 0;       // in a row
+  int64_t failed_ms_ = 0, not_before_ms_ = 0;
+};
+
+}  // namespace dl::supervise

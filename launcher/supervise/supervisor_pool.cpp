@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The servers of an elastic pool (--servers MIN:MAX): they are started and end while the learners train. What the end
+// of one means is decided by ServerPlaces; who may leave, and which state moves, by the pool's directory.
+#include <fmt/core.h>
+
+#include "common/base/count.h"
+#include "common/contract/exit_codes.h"
+#include "launcher/pool/slots.h"
+#include "launcher/supervise/learner_end.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace dl::supervise {
+
+using namespace protocol;
+
+using record::JobState;
+
+namespace {
+
+constexpr int64_t kServersEndMs = 1000;  // within which dlrun hears of the end of a server whose state was lost
+
+Failure ended_too_soon(int exit) {
+  Failure failure;
+  failure.kind = Failure::Kind::kNotStarted;
+  failure.exit = kExitCannotStart;
+  failure.text = fmt::format(
+      "it ended with code {} and has not served; a server joins the pool and serves until it is told to leave "
+      "(dlpool(3))",
+      exit);
+  return failure;
+}
+
+}  // namespace
+
+// To be called often.
+void Supervisor::look_at_pool() {
+  if (!pool_->is_open() || !state_.running()) return;
+  if (pool_->facts().lost > 0) return look_at_lost_state();
+  // While the learners stop, none is needed: a SIGTERM of Slurm's may have made servers leave, of which the last stays.
+  if (state_.phase == Phase::kRunning) start_servers();
+}
+
+// Learners would soon fail, since what they ask for is lost. The cause is the last failure of a server, of which dlrun
+// may hear later than the directory. If there is none, a server lives that was given up, because it said nothing.
+void Supervisor::look_at_lost_state() {
+  if (pool_lost_ms_ == 0) pool_lost_ms_ = awake_ms();
+  if (!last_server_failure_ && awake_ms() - pool_lost_ms_ < kServersEndMs) return;
+  const std::string text =
+      fmt::format("the pool has lost the state of {} of its {} slots", pool_->facts().lost, pool::kSlots);
+  Failure failure;
+  failure.rank = attempt_.first_place();
+  failure.server = Failure::kSomeServer;
+  failure.kind = Failure::Kind::kHang;
+  failure.text = text;
+  if (last_server_failure_) failure = *last_server_failure_;
+  voice_.say(text);
+  close_pool();
+  learner_failed(failure.rank, failure);
+  check_attempt_over();
+}
+
+void Supervisor::start_servers() {
+  if (!pool_->is_open()) return;
+  for (int rank = attempt_.first_place(); rank < plan().world_size(); ++rank)
+    if (attempt_.learner(rank).in_reserve && attempt_.learner(rank).said_hello && !attempt_.learner(rank).ended)
+      pool_->places().free(rank - attempt_.first_place());
+  const ServerPlaces::Pool now = pool_->now();
+  for (const int place : pool_->places().start(now, awake_ms())) {
+    const int rank = attempt_.first_place() + place;
+    attempt_.call_up(rank);
+    start_learner(rank);
+    if (state_.all_started)
+      voice_.say(fmt::format("the pool wants {}: server {} starts", count_text(now.wanted, "server"), place));
+  }
+}
+
+// A server of the pool has ended. True: the run goes on as if nothing had happened.
+bool Supervisor::server_goes_on(int rank, const Exited& exited) {
+  if (!attempt_.is_place(rank) || !pool_->is_open() || !state_.running()) return false;
+  LearnerEnd end = judge_exit(exited, {});
+  const bool well = end.kind == LearnerEnd::Kind::kWell;
+  if (well) end.failure = ended_too_soon(end.exit);
+  const int place = rank - attempt_.first_place();
+  ServerPlaces::End means = pool_->places().ended(place, well, pool_->now(), awake_ms());
+  if (pool_->facts().lost > 0) means = ServerPlaces::End::kFailsRun;
+  use_->ended(rank, awake_ms());
+  journal_->learner_used(rank, use_->of_learner(rank));
+  watch_.log_lost(rank, exited.log_lost);
+  if (means == ServerPlaces::End::kFailsRun) {
+    if (const int lost = pool_->facts().lost; lost > 0)
+      voice_.say(fmt::format("the pool has lost the state of {} of its {} slots", lost, pool::kSlots));
+    attempt_.end(rank);
+    if (!attempt_.agent_stays(plan(), journal_->memory().restarts) && !data_.holds(rank)) agents_->let_go(rank);
+    learner_failed(rank, std::move(end.failure));
+    check_attempt_over();
+    return true;
+  }
+  const std::string host = attempt_.learner(rank).host;
+  if (means == ServerPlaces::End::kLeft) {
+    voice_.say(fmt::format("server {} has left the pool", place));
+    journal_->learner(rank, JobState::kDeploy, host, "its server has left the pool");
+  } else {
+    end.failure.rank = rank;
+    end.failure.host = plan().nodes.size() > 1 ? host : "";
+    server_failed(rank, std::move(end.failure), means);
+  }
+  attempt_.to_reserve(rank);
+  // The agent that holds the data of its node must not begin anew, so its place is not used again.
+  if (!data_.holds(rank)) agents_->begin_anew(rank);
+  return true;
+}
+
+// The agent of a place counts as lost (Attempt::lose_agent()). True: the run goes on without it.
+bool Supervisor::goes_on_without_place(int rank, const Failure& why) {
+  if (!attempt_.is_place(rank) || !pool_->is_open() || !state_.running()) return false;
+  const int place = rank - attempt_.first_place();
+  const ServerPlaces::Loss loss = pool_->places().lost(place, pool_->now(), awake_ms());
+  if (!loss.none && (loss.end == ServerPlaces::End::kFailsRun || pool_->facts().lost > 0)) return false;
+  Failure failure = why;
+  failure.rank = rank;
+  failure.host = attempt_.learner(rank).host;
+  if (!loss.none) {
+    server_failed(rank, failure, loss.end);
+  } else {
+    voice_.say(fmt::format("no server can run at place {} any more: {}", place, failure.text));
+  }
+  // Else Slurm would end the job as soon as it marks the node down.
+  const std::string& node = nodes_.name_of(rank);
+  const plan::PlannedNode& planned = plan().nodes[static_cast<size_t>(plan().learners[static_cast<size_t>(rank)].node)];
+  if (nodes_.any_own_lost() && planned.learners == planned.servers) release_lost({node});
+  return true;
+}
+
+void Supervisor::server_failed(int rank, Failure failure, ServerPlaces::End end) {
+  failure.server = rank - attempt_.first_place();
+  const std::string what = describe(failure);
+  last_server_failure_ = failure;
+  voice_.say(fmt::format("{}; the pool goes on{}", what,
+                         end == ServerPlaces::End::kTooOften
+                             ? fmt::format(" with {}, since too many have failed to start others",
+                                           count_text(pool_->places().running(), "server"))
+                             : ""));
+  journal_->learner(rank, JobState::kDeploy, attempt_.learner(rank).host, what);
+}
+
+// Its servers end by themselves, and no more are started.
+void Supervisor::close_pool() {
+  pool_->close();
+  last_server_failure_.reset();
+  pool_lost_ms_ = 0;
+  const bool stay = attempt_.agent_stays(plan(), journal_->memory().restarts);
+  for (const int rank : attempt_.end_reserve()) {
+    journal_->learner(rank, JobState::kCompleted, attempt_.learner(rank).host);
+    if (!stay && !data_.holds(rank) && agents_->has(rank)) agents_->tell(rank, Kill{0});
+  }
+}
+
+void Supervisor::perform(const KillLearners& kill) {
+  close_pool();
+  orders_->perform(kill);
+}
+
+}  // namespace dl::supervise

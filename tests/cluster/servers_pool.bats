@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# sbatch --dl-servers=MIN:MAX on a real Slurm of three nodes: servers of a pool on other nodes than the learners come, leave, and are lost with
+# their node while the learners go on; and the job is paused and resumed. pool_count.cpp adds, and at last each key has to be right.
+bats_require_minimum_version 1.5.0
+# shellcheck source=tests/cluster/lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+# shellcheck source=tests/cli/servers_pool_lib.bash
+source "$(dirname "$BATS_TEST_FILENAME")/../cli/servers_pool_lib.bash"
+
+setup_file() {
+  build_pool_count
+  cluster_up --nodes 3 --gpus-per-node 1
+}
+teardown_file() { cluster_down; }
+setup() {
+  cluster_setup
+  count=$BATS_FILE_TMPDIR/pool_count dlctl=$stage/bin/dlctl
+}
+teardown() {
+  [[ -n $BATS_TEST_COMPLETED ]] || tail -n 60 slurm-*.out >&2
+  dl_sandbox node heal n3
+  cluster_teardown
+  on_login scontrol reconfigure
+  wait_nodes idle 60
+}
+output() { cat "slurm-$1.out" 2>/dev/null; }
+servers() { on_login dlctl status "$1" --json 2>/dev/null | jq -r '.[0].servers'; }
+has_servers() { [[ $(servers "$1") =~ ^"$2 server"s?" of "[0-9]+" to "[0-9]+$ ]]; }
+
+# bats test_tags=versions
+@test "a pool of servers on CPUs grows over the nodes and shrinks, and its job counts right" {
+  printf '#!/bin/bash\ndlrun -- %s 600 20\n' "$count" >train.sh
+  job=$(submit -N3 --exclusive --dl-framework=cpp --dl-learners=2 --dl-servers=1:4 train.sh)
+  wait_for 60 "one server" has_servers "$job" 1
+  echo 4 >wanted
+  wait_for 60 "four servers" has_servers "$job" 4
+  [ "$(on_login dlctl status "$job" --json | jq -r '[.[0].ranks[] | select(.rank > 1 and .state == "PROCESSING") | .host] | unique | length')" -gt 1 ]
+  echo 1 >wanted
+  wait_for 60 "one server again" has_servers "$job" 1
+  wait_state "$job" COMPLETED 90
+  [ "$(output "$job" | grep -c '0 keys are wrong$')" -eq 2 ]
+  assert_contains "$(output "$job")" 'dlrun: 2 learners and 1 to 4 servers of cpp on 3 nodes'
+  run ! grep -E 'restart|attempt 2' "slurm-$job.out"
+}
+
+@test "a node that holds servers alone is lost: the copies take over, the learners go on, and the node leaves the job" {
+  # The first node has both learners' tasks; n3 gets a server.
+  printf '#!/bin/bash\ndlrun -- %s 900 20\n' "$count" >train.sh
+  job=$(submit -N3 --exclusive --dl-framework=cpp --dl-learners=2 --dl-servers=2:4 train.sh)
+  wait_for 60 "two servers" has_servers "$job" 2
+  echo 4 >wanted
+  wait_for 60 "four servers" has_servers "$job" 4
+  [ "$(on_login dlctl status "$job" --json | jq -r '[.[0].ranks[] | select(.rank < 2 and .host == "n3")] | length')" -eq 0 ]
+  dl_sandbox node cut n3
+  wait_for 60 "n3 is told to be lost" grep -qE 'server [0-3] on n3 was lost: node n3 does not answer' "slurm-$job.out"
+  wait_state "$job" COMPLETED 120
+  [ "$(output "$job" | grep -c '0 keys are wrong$')" -eq 2 ]
+  run ! grep -E 'restart|attempt 2' "slurm-$job.out"
+  [ "$(job_field "$job" NodeList)" = 'n[1-2]' ]
+}
+
+@test "a job with a pool is paused in mid-run and resumed with a new one" {
+  [[ -x $top_builddir/tests/lib/toy_learner ]] || skip "built without HDF5"
+  # shellcheck disable=SC2016  # the shell of each process expands this
+  printf '#!/bin/bash\ndlrun -- sh -c '"'"'[ $DL_ROLE = learner ] && exec %s 400 30; exec %s'"'"'\n' "$top_builddir/tests/lib/toy_learner" "$count" >train.sh
+  job=$(submit -N2 --exclusive --dl-framework=cpp --dl-learners=2 --dl-servers=1:2 --dl-checkpoint=ck,every=10steps train.sh)
+  wait_file "slurm-$job.out" 'saved at train step 20' 60
+  on_login dlctl pause "$job"
+  wait_state "$job" PENDING 40
+  on_login dlctl resume "$job"
+  wait_state "$job" COMPLETED 120
+  assert_contains "$(output "$job")" 'done: 400 counted, none lost'
+  [ "$(output "$job" | grep -c 'server 0 begins as process')" -ge 2 ]
+}
+
+@test "what sbatch says of --dl-servers" {
+  run on_login sbatch --dl-framework=cpp --dl-learners=2 --dl-servers=3:1 --wrap true
+  [ "$status" -ne 0 ]
+  assert_contains "$output" "dl-servers.*'3:1' has a MIN above its MAX"
+  run on_login sbatch --dl-framework=cpp --dl-servers=1:3 --wrap true
+  assert_contains "$output" '--dl-servers=1:3 says nothing of the learners that use them'
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the servers of an elastic pool are started, and what their ends mean; by hand, and with random ends.
+#include "launcher/supervise/server_places.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace dl::supervise {
+namespace {
+
+using End = ServerPlaces::End;
+
+// Places 0 and 1 are on node 0, 2 and 3 on node 1.
+ServerPlaces four(int min, int free = 4) {
+  ServerPlaces places({0, 0, 1, 1}, min);
+  for (int place = 0; place < free; ++place) places.free(place);
+  return places;
+}
+
+TEST(ServerPlacesTest, AsManyStartAsAreWantedWhereTheFewestRun) {
+  ServerPlaces places = four(1);
+  EXPECT_EQ(places.start({0, 0, 1}, 0), std::vector<int>({0}));
+  EXPECT_TRUE(places.start({0, 0, 1}, 50).empty()) << "it is on its way";
+  EXPECT_EQ(places.start({1, 0, 3}, 100), std::vector<int>({2, 1}));
+  EXPECT_EQ(places.start({3, 0, 9}, 200), std::vector<int>({3})) << "there are no more places";
+  EXPECT_EQ(places.running(), 4);
+}
+
+TEST(ServerPlacesTest, OnlyWhereAnAgentWaits) {
+  ServerPlaces places = four(2, 1);
+  EXPECT_EQ(places.start({0, 0, 2}, 0), std::vector<int>({0}));
+  places.free(3);
+  EXPECT_EQ(places.start({1, 0, 2}, 50), std::vector<int>({3}));
+}
+
+TEST(ServerPlacesTest, OneThatWasToldToLeaveIsReplacedOnlyIfMoreAreWantedMeanwhile) {
+  ServerPlaces places = four(1);
+  EXPECT_EQ(places.start({0, 0, 2}, 0).size(), 2U);
+  EXPECT_TRUE(places.start({1, 1, 1}, 100).empty());
+  EXPECT_EQ(places.start({1, 1, 2}, 150), std::vector<int>({1})) << "of two that run, one is about to leave";
+  EXPECT_EQ(places.ended(2, true, {1, 1, 2}, 200), End::kLeft);
+  EXPECT_EQ(places.running(), 2);
+}
+
+TEST(ServerPlacesTest, BeforeAllHaveJoinedAFailureIsTheRuns) {
+  ServerPlaces places = four(2);
+  EXPECT_EQ(places.start({0, 0, 2}, 0).size(), 2U);
+  EXPECT_EQ(places.ended(0, true, {1, 0, 2}, 100), End::kFailsRun) << "a program that is no server";
+  places = four(1);
+  EXPECT_EQ(places.start({0, 0, 1}, 0).size(), 1U);
+  EXPECT_EQ(places.ended(0, false, {0, 0, 1}, 100), End::kFailsRun);
+}
+
+TEST(ServerPlacesTest, OneThatIsKilledIsReplacedAfterAPause) {
+  ServerPlaces places = four(1);
+  EXPECT_EQ(places.start({0, 0, 2}, 0).size(), 2U);
+  EXPECT_TRUE(places.start({2, 0, 2}, 1000).empty());
+  EXPECT_EQ(places.ended(0, false, {2, 0, 2}, 2000), End::kFailed);
+  EXPECT_TRUE(places.start({1, 0, 2}, 2900).empty());
+  EXPECT_EQ(places.start({1, 0, 2}, 3000), std::vector<int>({1})) << "the agent of place 0 has not come back";
+  places.free(0);
+  EXPECT_EQ(places.ended(1, false, {2, 0, 2}, 4000), End::kFailed);
+  EXPECT_TRUE(places.start({1, 0, 2}, 5900).empty()) << "the pause has doubled";
+  EXPECT_EQ(places.start({1, 0, 2}, 6000), std::vector<int>({0}));
+}
+
+TEST(ServerPlacesTest, OneThatEndsByItselfSoonAfterItsStartHasFailed) {
+  ServerPlaces places = four(1);
+  EXPECT_EQ(places.start({0, 0, 2}, 0).size(), 2U);
+  EXPECT_EQ(places.ended(0, true, {2, 0, 2}, 500), End::kFailed);
+  EXPECT_EQ(places.ended(2, true, {1, 0, 2}, ServerPlaces::kServedMs), End::kLeft);
+}
+
+TEST(ServerPlacesTest, AfterManyFailuresInARowNoneIsStarted) {
+  ServerPlaces places = four(1);
+  EXPECT_EQ(places.start({0, 0, 2}, 0).size(), 2U);
+  int64_t now = 1000;
+  for (int failure = 1; failure <= ServerPlaces::kMostFailures; ++failure) {
+    EXPECT_EQ(places.ended(2, false, {2, 0, 2}, now),
+              failure < ServerPlaces::kMostFailures ? End::kFailed : End::kTooOften);
+    places.free(2);
+    now += 20'000;
+    EXPECT_EQ(places.start({1, 0, 2}, now).size(), failure < ServerPlaces::kMostFailures ? 1U : 0U) << failure;
+    if (places.runs(1)) {  // the other place of node 1 is as good
+      EXPECT_EQ(places.ended(1, true, {2, 1, 1}, now), End::kLeft);
+      places.free(1);
+      EXPECT_EQ(places.start({1, 0, 2}, now).size(), 1U);
+    }
+    now += 100;
+  }
+  EXPECT_EQ(places.running(), 1);
+  EXPECT_EQ(places.ended(0, false, {1, 0, 2}, now + 100), End::kFailsRun) << "none is left, and none would come";
+}
+
+TEST(ServerPlacesTest, OneThatHasServedForAWhileEndsTheRow) {
+  ServerPlaces places = four(1);
+  EXPECT_EQ(places.start({0, 0, 2}, 0).size(), 2U);
+  int64_t now = 1000;
+  for (int failure = 0; failure < 3 * ServerPlaces::kMostFailures; ++failure) {
+    const int place = places.runs(2) ? 2 : places.runs(3) ? 3 : 1;
+    EXPECT_EQ(places.ended(place, false, {2, 0, 2}, now), End::kFailed) << failure;
+    places.free(place);
+    now += 20'000;
+    EXPECT_EQ(places.start({1, 0, 2}, now).size(), 1U) << failure;
+    now += ServerPlaces::kSoundMs;
+  }
+}
+
+TEST(ServerPlacesTest, APlaceWhoseAgentIsLostIsNotUsedAgain) {
+  ServerPlaces places = four(1);
+  EXPECT_EQ(places.start({0, 0, 1}, 0), std::vector<int>({0}));
+  EXPECT_TRUE(places.lost(2, {1, 0, 1}, 100).none);
+  EXPECT_TRUE(places.lost(3, {1, 0, 1}, 100).none);
+  places.free(2);
+  EXPECT_EQ(places.start({1, 0, 4}, 200), std::vector<int>({1}));
+  const ServerPlaces::Loss loss = places.lost(0, {2, 0, 4}, 300);
+  EXPECT_FALSE(loss.none);
+  EXPECT_EQ(loss.end, End::kFailed);
+  EXPECT_TRUE(places.start({1, 0, 4}, 100'000).empty());
+  EXPECT_EQ(places.running(), 1);
+}
+
+// Whatever the order of ends, never more run than are wanted beside those that leave, or than there are places.
+TEST(ServerPlacesTest, RandomEndsAndWishes) {
+  for (unsigned seed = 1; seed <= 2000; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); };
+    const int count = 1 + below(6), min = 1 + below(count);
+    std::vector<int> nodes;
+    for (int place = 0; place < count; ++place) nodes.push_back(below(3));
+    ServerPlaces places(nodes, min);
+    bool over = false;
+    int64_t now = 0;
+    for (int turn = 0; turn < 200 && !over; ++turn) {
+      now += below(4000);
+      ServerPlaces::Pool pool;
+      pool.wanted = min + below(count - min + 1);
+      pool.members = below(places.running() + 1);
+      pool.leaving = below(places.running() - pool.members + 1);
+      if (below(3) == 0) places.free(below(count));
+      for (const int place : places.start(pool, now)) EXPECT_TRUE(places.runs(place));
+      EXPECT_LE(places.running(), count);
+      const int place = below(count);
+      if (places.runs(place) && below(4) == 0) {
+        const bool lost = below(10) == 0;
+        const End end = lost ? places.lost(place, pool, now).end : places.ended(place, below(2) == 0, pool, now);
+        EXPECT_FALSE(places.runs(place));
+        over = end == End::kFailsRun;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dl::supervise

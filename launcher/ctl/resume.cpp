@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlctl resume JOB: releases a paused job, and lets it start without Slurm's delay of two minutes.
+// dlctl resume JOB: releases a paused job, and lets it start at once.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -21,7 +22,7 @@ bool is_held(const Job& job) {
   return job.slurm && job.slurm->state == "PENDING" && job.slurm->held;
 }
 
-Status resume(const Job& job) {
+Status release(const Job& job) {
   if (job.local) {
     return Error{
         Errc::kConflict,
@@ -44,27 +45,43 @@ Status resume(const Job& job) {
     }
     return released;
   }
-  // A requeued job may start only two minutes later. If the begin time cannot be set, the job is released all the same.
-  if (const auto delay = start_delay(job.slurm->eligible_time, std::time(nullptr))) {
-    const Status begun = slurm_cli::set_start_time(job.id, *delay);
-    if (!begun) {
+  return {};
+}
+
+// A requeued job may start only seconds or minutes later, when Slurm next looks at its queue. If the begin time cannot
+// be set, the job is released all the same.
+void let_begin(const std::vector<Job>& released) {
+  const int64_t now_s = std::time(nullptr);
+  if (std::any_of(released.begin(), released.end(),
+                  [&](const Job& job) { return starts_next_second(job.slurm->eligible_time, now_s); }))
+    wait_for_next_second();
+  for (const Job& job : released) {
+    // Slurm looks at its queue at once when a begin time is set to now.
+    if (const Status begun = slurm_cli::set_start_time(job.id, std::chrono::seconds(0)); !begun) {
       std::fprintf(stderr, "dlctl resume: job %s is released, but Slurm may let it wait: %s\n", job.id.c_str(),
                    begun.error().text.c_str());
     }
+    std::printf("job %s may start again\n", job.id.c_str());
   }
-  std::printf("job %s may start again\n", job.id.c_str());
-  return {};
 }
 
 // Of a job array, releases the elements that are held.
 Status run(const Options& options) {
   DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(options.job, options.dir));
-  if (jobs.size() == 1) return resume(jobs.front());
-  jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](const Job& job) { return !is_held(job); }), jobs.end());
-  if (jobs.empty()) return Error{Errc::kConflict, "job " + options.job + " is not paused: no element is held"};
+  if (jobs.size() > 1) {
+    jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](const Job& job) { return !is_held(job); }), jobs.end());
+    if (jobs.empty()) return Error{Errc::kConflict, "job " + options.job + " is not paused: no element is held"};
+  }
   Status outcome;
-  for (const Job& job : jobs)
-    if (Status resumed = resume(job); !resumed && outcome) outcome = std::move(resumed);
+  std::vector<Job> released;
+  for (const Job& job : jobs) {
+    Status done = release(job);
+    if (done)
+      released.push_back(job);
+    else if (outcome)
+      outcome = std::move(done);
+  }
+  let_begin(released);
   return outcome;
 }
 

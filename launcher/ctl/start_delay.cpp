@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/start_delay.h"
 
-#include "launcher/slurm_cli/slurm_cli.h"
+#include <chrono>
+#include <thread>
+
+#include "common/base/clock.h"
 
 namespace dl::ctl {
 
-std::optional<std::chrono::seconds> start_delay(std::optional<int64_t> eligible_s, int64_t now_s) {
-  if (!eligible_s || *eligible_s <= now_s) return std::chrono::seconds(0);
-  if (*eligible_s <= now_s + slurm_cli::kRequeueDelayEpilog.count()) return std::nullopt;
-  return std::chrono::seconds(2);
+bool starts_next_second(std::optional<int64_t> eligible_s, int64_t now_s) {
+  return eligible_s && *eligible_s > now_s;
+}
+
+void wait_for_next_second() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000 - unix_ms() % 1000));
 }
 
 }  // namespace dl::ctl

@@ -82,12 +82,17 @@ void Directory::run() noexcept {
 
 void Directory::serve() {
   next_look_ms_ = now_ms() + kLookMs;
+  next_copy_ms_ = now_ms() + kCopyAgainMs;
   while (!ending_) {
     for (const Event& event : hub_.wait(std::max<int64_t>(next_look_ms_ - now_ms(), 0))) take(event);
     if (now_ms() >= next_look_ms_) {
       next_look_ms_ = now_ms() + kLookMs;
       give_up_silent();
       look();
+      if (now_ms() >= next_copy_ms_) {
+        next_copy_ms_ = now_ms() + kCopyAgainMs;
+        core_.copy_again();
+      }
     }
     send_posts();
     note_facts();

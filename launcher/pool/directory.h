@@ -18,7 +18,8 @@
 
 namespace dl::pool {
 
-constexpr int64_t kLookMs = 200;  // between two looks at what members want
+constexpr int64_t kLookMs = 200;         // between two looks at what members want
+constexpr int64_t kCopyAgainMs = 10000;  // between two tries to copy slots that could not be saved
 // A member that says nothing for so long is given up. Longer than a broken connection takes to be noticed at its other
 // end (hub.cpp), so that a member without a directory has ended before others take its slots over. The time for which
 // the directory itself did not run, since its job was suspended or `size` was slow, does not count.
@@ -79,7 +80,7 @@ class Directory {
   SizeMemory memory_;
   int told_wanted_ = -1, told_present_ = -1;
   AwakeClock clock_;  // of the thread alone
-  int64_t next_look_ms_ = 0;
+  int64_t next_look_ms_ = 0, next_copy_ms_ = 0;
   std::atomic<bool> ending_{false};
   mutable std::mutex mutex_;  // guards facts_
   DirectoryFacts facts_;

@@ -114,14 +114,14 @@ void DirectoryCore::advance(uint32_t at) {
   if (wish.owner != 0 && wish.owner != slot.owner) {
     if (!slot.fading.empty()) return;  // another owner would know nothing of these
     if (contains(slot.copies, wish.owner)) return begin(Step::kHanding, Kind::kHand, wish.owner);
-    return begin(Step::kCopying, Kind::kCopy, wish.owner);
+    return slot.cannot_copy ? void() : begin(Step::kCopying, Kind::kCopy, wish.owner);
   }
   if (wish.copy != 0 && wish.copy != slot.owner && !contains(slot.copies, wish.copy))
-    return begin(Step::kCopying, Kind::kCopy, wish.copy);
+    return slot.cannot_copy ? void() : begin(Step::kCopying, Kind::kCopy, wish.copy);
   // The last copy goes when its owner has shown that it lives: it may have died, and nobody has noticed yet.
   if (wish.copy == 0 && !slot.copies.empty() && slot.heard != plans_)
     return begin(Step::kAppointing, Kind::kProbe, slot.owner);
-  // Others go only now, so that there always is one.
+  // Superfluous copies are dropped once the wanted copy is complete.
   for (const MemberId copy : std::vector<MemberId>(slot.copies)) {
     if (copy == wish.copy) continue;
     slot.fading.push_back({copy, next_number_++});
@@ -133,6 +133,7 @@ void DirectoryCore::advance(uint32_t at) {
 void DirectoryCore::appoint(uint32_t at, MemberId member, const std::vector<MemberId>& copies) {
   Slot& slot = slots_[at];
   slot.owner = member;
+  slot.cannot_copy = false;
   ++slot.epoch;
   slot.copies = copies;
   slot.step = Step::kAppointing;
@@ -143,6 +144,11 @@ void DirectoryCore::appoint(uint32_t at, MemberId member, const std::vector<Memb
   ++version_;
   post(member, Kind::kOwn, at, 0, slot.number);
   posts_.back().message.bytes = write_ids(copies);
+}
+
+void DirectoryCore::copy_again() {
+  for (Slot& slot : slots_) slot.cannot_copy = false;
+  advance();
 }
 
 void DirectoryCore::take(MemberId member, const Message& message) {
@@ -159,7 +165,10 @@ void DirectoryCore::take(MemberId member, const Message& message) {
   if (message.kind == Kind::kCopied && slot.step == Step::kCopying) {
     --busy_[slot.owner];
     slot.step = Step::kNone;
-    if (!contains(slot.copies, slot.to)) slot.copies.push_back(slot.to);
+    if (message.status != 0)
+      slot.cannot_copy = true;
+    else if (!contains(slot.copies, slot.to))
+      slot.copies.push_back(slot.to);
   } else if (message.kind == Kind::kOwned && slot.step == Step::kAppointing) {
     --busy_[slot.owner];
     slot.step = Step::kNone;
@@ -213,7 +222,7 @@ void DirectoryCore::owner_lost(uint32_t at) {
     return;
   }
   const MemberId heir = contains(slot.copies, slot.wish.owner) ? slot.wish.owner : slot.copies.front();
-  // Whatever the lost one has told them, or tells them still.
+  // The others discard their copies and refuse what the lost owner still sends.
   for (const auto& [id, member] : members_)
     if (id != heir) post(id, Kind::kForget, at);
   appoint(at, heir, {});

@@ -38,6 +38,9 @@ class DirectoryCore {
   // A message of a member's. One that makes no sense is ignored.
   void take(MemberId member, const Message& message);
 
+  // Has slots copied again that their owners could not save. To be called now and then.
+  void copy_again();
+
   // What is to be sent, in this order; each is returned once.
   std::vector<Post> posts();
 
@@ -57,7 +60,7 @@ class DirectoryCore {
     std::string address;
     bool leaving = false;
   };
-  // kAppointing: until the new owner says that it knows. Before that, copies are kept that it might not have needed.
+  // kAppointing: until the new owner confirms. Until then no copy is dropped.
   enum class Step { kNone, kCopying, kHanding, kAppointing };
   // A copy that its owner was told to drop, and that may not have heard of it yet.
   struct Fading {
@@ -74,8 +77,9 @@ class DirectoryCore {
     MemberId to = 0;      // of the step
     uint64_t number = 0;  // of the order that the step waits for
     uint64_t asked = 0;   // the plan in which that order was given
-    uint64_t heard = 0;   // a plan: since it was made, the owner has said that it owns the slot
+    uint64_t heard = 0;   // the latest plan after which the owner confirmed that it owns the slot
     bool lost = false;
+    bool cannot_copy = false;  // its owner could not save it, so it stays where it is, until copy_again()
   };
 
   void tell_members();

@@ -30,9 +30,10 @@ bool MemberCore::owns(int slot) const {
   return s.role == Role::kOwner && !s.frozen;
 }
 
-void MemberCore::report(Kind kind, uint32_t slot, uint64_t number) {
+void MemberCore::report(Kind kind, uint32_t slot, uint64_t number, uint8_t status) {
   Message message;
   message.kind = kind;
+  message.status = status;
   message.slot = slot;
   message.number = number;
   posts_.push_back({MemberPost::To::kDirectory, 0, std::move(message)});
@@ -120,7 +121,7 @@ void MemberCore::own(const Message& message, Slot* slot) {
 void MemberCore::copy_to(const Message& message, Slot* slot) {
   if (slot->role != Role::kOwner) return;
   auto state = object_->save(static_cast<int>(message.slot));
-  if (!state) {
+  if (!state && state.error().code == Errc::kInternal) {
     failure_ = state.error().text;
     return;
   }
@@ -128,12 +129,9 @@ void MemberCore::copy_to(const Message& message, Slot* slot) {
   whole.kind = Kind::kInstall;
   whole.slot = message.slot;
   whole.epoch = slot->epoch;
-  whole.bytes = write_state(*state, slot->once);
-  if (whole.bytes.size() > kMostState) {
-    failure_ = "slot " + std::to_string(message.slot) + " of the pool has " + std::to_string(whole.bytes.size()) +
-               " bytes with the answers that it keeps; allowed: " + std::to_string(kMostState);
-    return;
-  }
+  if (state) whole.bytes = write_state(*state, slot->once);
+  // The slot is served on from here, also if that is for good: it would be lost with this member.
+  if (!state || whole.bytes.size() > kMostState) return report(Kind::kCopied, message.slot, message.number, 1);
   slot->targets[message.member] = {message.number, send(message.member, std::move(whole))};
 }
 

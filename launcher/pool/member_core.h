@@ -106,7 +106,7 @@ class MemberCore {
   void fenced(uint32_t at);
   void reach(MemberId peer, uint64_t done, uint32_t at);
   void refused(MemberId peer, const Message& sent, int status);
-  void report(Kind kind, uint32_t slot, uint64_t number);
+  void report(Kind kind, uint32_t slot, uint64_t number, uint8_t status = 0);
   static Message answer_to(const Message& question, AnswerStatus status);
   static Message moved(const Message& question, const Slot& slot);
 

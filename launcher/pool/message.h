@@ -22,7 +22,8 @@ enum class Kind : uint8_t {
   kJoin = 1,  // bytes: the address on which it listens
   kWanted,    // number: members that the pool should have
   kLeave,     // it would like to end
-  kCopied,    // slot, number: the copy that kCopy asked for is complete
+  kCopied,    // slot, number: the copy that kCopy asked for is complete. status 1: there is none, the slot cannot be
+              // saved
   kHanded,    // slot, number: kHand is carried out; it changes the slot no more
   kOwned,     // slot, number: kOwn or kProbe has arrived
   kDropped,   // slot, number: the copy that kDropCopy named is gone
@@ -34,12 +35,12 @@ enum class Kind : uint8_t {
   kCopy,      // slot, member, number: make that member a copy, and keep it one
   kDropCopy,  // slot, member, number
   kHand,      // slot, member, number: accept no more, and say when everybody has everything
-  kResume,    // slot, number: that kHand is off
+  kResume,    // slot, number: cancels kHand
   kForget,    // slot, epoch: a copy that was made in this epoch or before is of no use; also from owner to copy
   kBye,       // it holds nothing any more and may end. status 1: the pool is closed
   // A member to another; number counts the messages from one to the other.
   kInstall,  // slot, epoch, bytes: write_state(): the slot as a whole
-  kForward,  // slot, epoch, client, key, bytes, status (ForwardStatus): an update; the client's number leads the bytes
+  kForward,  // slot, epoch, client, key, bytes, bytes led by the client's number: an update. status 1: a farewell
   kAck,      // number: that and all before are done. status 1: it was refused, 2: the object failed
   // A client to the directory.
   kTableAsked,

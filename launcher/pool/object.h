@@ -32,7 +32,8 @@ class Object {
   // bytes.
   virtual Result<Answer> apply(int slot, std::string_view key, std::string_view bytes) = 0;
   virtual Result<Answer> read(int slot, std::string_view key, std::string_view bytes) = 0;
-  // The state of all keys of a slot.
+  // The state of all keys of a slot. With another error than kInternal the member does not end: the slot stays there,
+  // without the copy for which it was to be saved.
   virtual Result<std::string> save(int slot) = 0;
   virtual Status load(int slot, std::string_view bytes) = 0;
   virtual void drop(int slot) = 0;  // forgets all keys of the slot

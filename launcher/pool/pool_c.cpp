@@ -131,8 +131,9 @@ class CObject : public Object {
   }
   Result<std::string> save(int slot) override {
     dlpool_bytes state;
-    if (object_.save(object_.user, slot, &state) != 0) return failed("save", slot, state.text);
-    if (state.is_cut) return failed("save", slot, kNoMemory);
+    const int result = object_.save(object_.user, slot, &state);
+    if (result == DLPOOL_END_MEMBER) return failed("save", slot, state.text);
+    if (result != 0 || state.is_cut) return Error{Errc::kUnsupported, "the slot cannot be saved now"};
     return std::move(state.text);
   }
   Status load(int slot, std::string_view bytes) override {

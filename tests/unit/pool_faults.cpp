@@ -374,6 +374,37 @@ TEST(PoolFaults, AClientThatWaitsForMembersAsksSeldomForATableThatStaysTheSame) 
   EXPECT_EQ(core.due(now + 2).size(), 1U);
 }
 
+struct HugeObject : LogObject {
+  HugeObject() : LogObject(kSlots) {}
+  Result<std::string> save(int /*slot*/) override { return std::string(kMostState, 'h'); }
+};
+
+TEST(PoolFaults, AMemberDoesNotEndBecauseASlotIsTooLargeToBeCopied) {
+  HugeObject object;
+  MemberCore core(&object, kSlots);
+  Message order;
+  order.kind = Kind::kMembers;
+  order.bytes = write_members({{1, "a"}, {2, "b"}});
+  core.from_directory(order);
+  order.kind = Kind::kOwn;
+  order.slot = 5;
+  order.epoch = 1;
+  order.bytes = {};
+  core.from_directory(order);
+  core.posts();
+  order.kind = Kind::kCopy;
+  order.member = 2;
+  order.number = 9;
+  core.from_directory(order);
+  EXPECT_EQ(core.failure(), "");
+  EXPECT_TRUE(core.owns(5));
+  const auto posts = core.posts();
+  ASSERT_EQ(posts.size(), 1U);
+  EXPECT_EQ(posts[0].message.kind, Kind::kCopied);
+  EXPECT_EQ(posts[0].message.number, 9U);
+  EXPECT_EQ(posts[0].message.status, 1);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end a program that has no memory left
 struct LargeObject : LogObject {
   LargeObject() : LogObject(kSlots) {}

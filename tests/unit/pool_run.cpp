@@ -236,20 +236,26 @@ TEST_F(PoolRun, MembersJoinAndLeaveWhileClientsUpdateAndNothingIsLostOrAppliedTw
   EXPECT_EQ(updates, sent);
 }
 
-TEST_F(PoolRun, AMemberWhoseObjectCannotBeSavedEndsAndItsCopyTakesOver) {
+TEST_F(PoolRun, SlotsThatCannotBeSavedAreServedWhereTheyAreAndMoveWhenTheyCan) {
   open({});
   Running* first = start();
-  start();
-  until_settled(2);
-  dl::PoolClient client(place());
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(client.update("key " + std::to_string(i), "1"));
+  until_settled(1);
   first->object.broken = true;
-  start();  // has slots copied
-  first->join();
-  EXPECT_EQ(first->status.code(), DLPOOL_E_OBJECT);
-  EXPECT_NE(first->status.message().find("the object is broken"), std::string::npos);
+  start();
+  until([&] { return directory->facts().members == 2; });
+  dl::PoolClient client(place());
+  for (int round = 1; round <= 3; ++round)
+    for (int i = 0; i < 50; ++i) {
+      const dl::PoolAnswer answer = client.update("key " + std::to_string(i), "1");
+      ASSERT_TRUE(answer) << answer.status.message();
+      EXPECT_EQ(answer.bytes, std::to_string(round));
+    }
+  EXPECT_EQ(directory->facts().unsettled, DLPOOL_SLOTS);
+  EXPECT_EQ(directory->facts().lost, 0);
+  first->object.broken = false;
   until_settled(2);
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(client.read("key " + std::to_string(i)).bytes, "1 1");
+  EXPECT_EQ(directory->facts().lost, 0);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(client.read("key " + std::to_string(i)).bytes, "3 3");
 }
 
 TEST_F(PoolRun, AMemberThatHasNoMemoryForAnUpdateEndsAndItsCopyCarriesTheUpdateOut) {

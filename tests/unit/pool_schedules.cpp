@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// 100,000 random schedules of a pool whose members join, leave, are killed and lose their connections: no update is
-// lost, none is applied twice, no key has two owners, and each answer is that of its own update.
+// 140,000 random schedules of a pool whose members join, leave, are killed, lose their connections and cannot save
+// their state for a while: no update is lost, none is applied twice, no key has two owners, and each answer is that of
+// its own update.
 #include <gtest/gtest.h>
 
 #include "launcher/pool/member_core.h"
@@ -10,17 +11,19 @@ using namespace dl::pool;
 
 namespace {
 
-void run_all(const World::Settings& settings, uint64_t first, int schedules, int least_kills) {
-  int kills = 0;
+void run_all(const World::Settings& settings, uint64_t first, int schedules, int least_kills, int least_faults = 0) {
+  int kills = 0, faults = 0;
   uint64_t moved = 0;
   for (int i = 0; i < schedules; ++i) {
     World world(settings, first + static_cast<uint64_t>(i));
     const std::string wrong = world.run();
     ASSERT_EQ(wrong, "") << "seed " << first + static_cast<uint64_t>(i);
     kills += world.kills();
+    faults += world.faults();
     moved += world.directory().moved();
   }
   EXPECT_GE(kills, least_kills);
+  EXPECT_GE(faults, least_faults);
   EXPECT_GT(moved, 0U);  // else the schedules would show nothing
 }
 
@@ -62,4 +65,12 @@ TEST(PoolSchedules, WhenTooManyAreKilledAtOnceClientsAreToldWhatIsLostAndTheRest
   settings.kills = 3;
   settings.wild = true;
   run_all(settings, 4000000, 20000, 10000);
+}
+
+TEST(PoolSchedules, SlotsThatCannotBeSavedForAWhileStayWhereTheyAre) {
+  World::Settings settings;
+  settings.first = 3;
+  settings.kills = 1;
+  settings.save_faults = 4;
+  run_all(settings, 5000000, 20000, 5000, 50000);
 }

@@ -34,6 +34,7 @@ Result<Answer> LogObject::read(int slot, std::string_view key, std::string_view 
 }
 
 Result<std::string> LogObject::save(int slot) {
+  if (cannot_save) return Error{Errc::kUnsupported, "it cannot be saved now"};
   std::string bytes;
   for (const auto& [key, log] : logs[static_cast<size_t>(slot)]) {
     put_little(&bytes, key.size(), 4);
@@ -139,6 +140,19 @@ void World::reset() {
       queues_.erase({Way::kAck, to, from});
       a->core.again(to);
     }
+}
+
+// A member cannot save slots any more, or can again.
+void World::fault() {
+  if (!members_.empty()) {
+    bool& cannot =
+        std::next(members_.begin(), random(static_cast<uint32_t>(members_.size())))->second->object.cannot_save;
+    if (cannot || faults_ < settings_.save_faults) {
+      faults_ += cannot ? 0 : 1;
+      cannot = !cannot;
+    }
+  }
+  directory_.copy_again();
 }
 
 void World::call(uint32_t at) {
@@ -342,6 +356,7 @@ std::string World::run() {
              std::to_string(members_.size()) + " members, of them staying " +
              std::to_string(directory_.staying().size());
     if (random(8) == 0) act();
+    if (settings_.save_faults > 0 && random(8) == 0) fault();
     if (random(4) == 0) ++now_ms_;
     if (!deliver()) ++now_ms_;
     flush();

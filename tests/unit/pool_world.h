@@ -31,6 +31,7 @@ class LogObject : public Object {
   Result<int> wanted(const Load& /*load*/) override { return 1; }
 
   std::vector<std::map<std::string, std::vector<uint32_t>, std::less<>>> logs;
+  bool cannot_save = false;
 };
 
 class World {
@@ -41,6 +42,7 @@ class World {
     int joins = 3, leaves = 2, kills = 0, resets = 3;
     bool wild = false;     // kill at any time; otherwise only when each slot has its copy
     bool zombies = false;  // instead of being killed, a member is given up and lives on for a while
+    int save_faults = 0;   // so often a member cannot save slots for a while
   };
   World(const Settings& settings, uint64_t seed);
 
@@ -48,7 +50,7 @@ class World {
   std::string run();
 
   const DirectoryCore& directory() const { return directory_; }
-  uint64_t steps() const { return steps_; }
+  int faults() const { return faults_; }
   int kills() const { return killed_; }
 
  private:
@@ -84,6 +86,7 @@ class World {
   void kill(bool zombie);
   void end(uint32_t member);
   void reset();
+  void fault();
   void call(uint32_t client);
   void flush();
   bool deliver();
@@ -106,7 +109,7 @@ class World {
   std::string wrong_;
   int64_t now_ms_ = 1;
   uint32_t next_update_ = 1;
-  int joined_ = 0, left_ = 0, killed_ = 0, were_reset_ = 0;
+  int joined_ = 0, left_ = 0, killed_ = 0, were_reset_ = 0, faults_ = 0;
   uint64_t steps_ = 0;
 };
 

@@ -137,7 +137,9 @@ typedef struct dlpool_object {
   /* Changes nothing. NULL: reads are refused. */
   int (*read)(void* user, int slot, const void* key, size_t key_size, const void* bytes, size_t size,
               dlpool_bytes* answer);
-  /* All keys of a slot as bytes, and back. A failure ends this member, as if it had been killed. */
+  /* All keys of a slot as bytes, and back. Where save fails, or makes more than DLPOOL_MAX_STATE, the slot stays at
+   * this member, which serves it on without the copy that was to be made; that is tried again every 10 seconds. If load
+   * fails this member ends, as if it had been killed. */
   int (*save)(void* user, int slot, dlpool_bytes* state);
   int (*load)(void* user, int slot, const void* state, size_t size, dlpool_bytes* why);
   void (*drop)(void* user, int slot); /* forgets all keys of the slot */
@@ -157,7 +159,7 @@ typedef struct dlpool_options {
 /* Makes a member, which joins when it serves. Errors: INVALID, DENIED, IO. */
 dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_object* object, dlpool_member** out);
 /* Serves until the member may end: because it was told to leave, or called dlpool_member_leave, and its slots have
- * moved; or because the pool was closed. Errors: PEER, OBJECT (save or load failed), IO. STATE: it has served already.
+ * moved; or because the pool was closed. Errors: PEER, OBJECT (it has failed), IO. STATE: it has served already.
  */
 dlpool_result dlpool_member_serve(dlpool_member* member);
 /* Asks to leave. The last member stays until another has joined. Threads any; may be called in a signal handler. */

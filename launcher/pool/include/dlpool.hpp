@@ -24,8 +24,9 @@
  * owner and copy each carry it out. A class that cannot be moved by slots has PoolMap<Value> as a member.
  *
  * Where exceptions are enabled, one of apply() or read() becomes an answer that failed (its state must be as it was),
- * one of save(), load() or drop() ends this member, as std::bad_alloc of apply() does, and one of wanted() counts as
- * the members that there are. Nothing here throws but for want of memory, and PoolMap::load().
+ * one of save() leaves the slot where it is, one of load() or drop() ends this member, as std::bad_alloc of apply()
+ * does, and one of wanted() counts as the members that there are. Nothing here throws but for want of memory, and
+ * PoolMap::load().
  */
 #ifndef DLPOOL_HPP
 #define DLPOOL_HPP

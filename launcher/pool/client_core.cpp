@@ -2,7 +2,6 @@
 #include "launcher/pool/client_core.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace dl::pool {
@@ -24,28 +23,20 @@ void ClientCore::begin(std::vector<Call>* calls) {
 }
 
 void ClientCore::farewell() {
-  farewells_.resize(static_cast<size_t>(
-      std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.updates > 0 && !slot.lost; })));
-  auto next = farewells_.begin();
-  for (Slot& slot : slots_) {
-    if (slot.updates == 0 || slot.lost) continue;
-    next->kind = Kind::kFarewell;
-    slot.calls.push_back(&*next++);
+  std::vector<Slot*> updated;
+  for (Slot& slot : slots_)
+    if (slot.updates > 0 && !slot.lost) updated.push_back(&slot);
+  farewells_.resize(updated.size());
+  for (size_t i = 0; i < updated.size(); ++i) {
+    farewells_[i].kind = Kind::kFarewell;
+    updated[i]->calls.push_back(&farewells_[i]);
   }
-  open_ += farewells_.size();
+  open_ += updated.size();
 }
 
 const std::string* ClientCore::address(MemberId member) const {
   const auto found = members_.find(member);
   return found == members_.end() ? nullptr : &found->second;
-}
-
-std::optional<int> ClientCore::owner_count() const {
-  if (!has_table_) return std::nullopt;
-  std::set<MemberId> owners;
-  for (const Slot& slot : slots_)
-    if (slot.owner != 0) owners.insert(slot.owner);
-  return static_cast<int>(owners.size());
 }
 
 void ClientCore::table(const Message& message, int64_t now_ms) {
@@ -55,7 +46,6 @@ void ClientCore::table(const Message& message, int64_t now_ms) {
   table_pause_ms_ = is_new ? kTablePauseMs : std::min(2 * table_pause_ms_, kMostTablePauseMs);
   table_ms_ = now_ms + table_pause_ms_;
   if (!table || table->owners.size() != slots_.size()) return;
-  has_table_ = true;
   want_table_ = false;
   members_.clear();
   for (const Peer& member : table->members) members_[member.id] = member.address;
@@ -96,7 +86,7 @@ void ClientCore::finish(Slot* slot, AnswerStatus status, std::string bytes) {
 
 void ClientCore::pause(Slot* slot, int64_t now_ms) {
   slot->question = 0;
-  // What a member said of an owner that is to come may have been called off.
+  // A hand-over that a member announced may have been cancelled: trust the table again.
   slot->epoch = slot->table_epoch;
   slot->retry_ms = now_ms + (int64_t{1} << slot->pauses);
   slot->pauses = std::min(slot->pauses + 1, kMostPauses);

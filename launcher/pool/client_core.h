@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +52,6 @@ class ClientCore {
 
   // The address of a member; nullptr if the table has none.
   const std::string* address(MemberId member) const;
-  std::optional<int> owner_count() const;  // members that own slots, as far as this client knows; none before a table
 
  private:
   struct Slot {
@@ -81,7 +79,7 @@ class ClientCore {
   std::vector<Call> farewells_;
   uint64_t next_question_ = 1;
   size_t open_ = 0;
-  bool has_table_ = false, want_table_ = true, table_asked_ = false;
+  bool want_table_ = true, table_asked_ = false;
   uint64_t version_ = 0;  // of the table
   int64_t table_ms_ = 0;  // before it the table is not asked for again
   int64_t table_pause_ms_ = 1;

@@ -188,7 +188,6 @@ void Directory::send_posts() {
 void Directory::close_pool() {
   Message bye;
   bye.kind = Kind::kBye;
-  bye.status = 1;
   for (const auto& [id, seen] : members_) {
     hub_.send(seen.link, bye);
     leaving_.insert(seen.link);

@@ -37,7 +37,7 @@ enum class Kind : uint8_t {
   kHand,      // slot, member, number: accept no more, and say when everybody has everything
   kResume,    // slot, number: cancels kHand
   kForget,    // slot, epoch: a copy that was made in this epoch or before is of no use; also from owner to copy
-  kBye,       // it holds nothing any more and may end. status 1: the pool is closed
+  kBye,       // it holds nothing any more, or the pool is closed: it may end
   // A member to another; number counts the messages from one to the other.
   kInstall,  // slot, epoch, bytes: write_state(): the slot as a whole
   kForward,  // slot, epoch, client, key, bytes, bytes led by the client's number: an update. status 1: a farewell

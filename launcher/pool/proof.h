@@ -16,7 +16,8 @@
 
 namespace dl::pool {
 
-enum class Who : uint32_t { kClient = 1, kJoiner = 2, kMember = 3 };  // kJoiner: a member at the directory
+// kJoiner: a member's connection to the directory; kMember: to another member.
+enum class Who : uint32_t { kClient = 1, kJoiner = 2, kMember = 3 };
 
 using Nonce = std::array<char, 16>;
 

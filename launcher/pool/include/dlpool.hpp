@@ -21,7 +21,8 @@
  *     dl::PoolAnswer answer = pool.update("visits", "1");
  *
  * An object is used by one thread. apply() may depend on nothing but the state of its slot and its arguments, since
- * owner and copy each carry it out. A class that cannot be moved by slots has PoolMap<Value> as a member.
+ * owner and copy each carry it out. A class that does not keep its state by slot can hold it in a PoolMap, which
+ * has save, load and drop.
  *
  * Where exceptions are enabled, one of apply() or read() becomes an answer that failed (its state must be as it was),
  * one of save() leaves the slot where it is, one of load() or drop() ends this member, as std::bad_alloc of apply()
@@ -70,14 +71,20 @@ class [[nodiscard]] PoolStatus {
   std::string message_;
 };
 
+namespace detail {
+inline const char* pool_option(const std::string& text) noexcept {
+  return text.empty() ? nullptr : text.c_str();
+}
+}  // namespace detail
+
 /* Where the pool is. Empty members come from the environment: DL_POOL and DL_POOL_SECRET. */
 struct PoolPlace {
   std::string directory, secret_file;
   double timeout_s = 0; /* of a client's calls; 0: 60 */
 
+  /* Points into this object. */
   dlpool_options c() const noexcept {
-    const auto text = [](const std::string& s) { return s.empty() ? nullptr : s.c_str(); };
-    return {sizeof(dlpool_options), text(directory), text(secret_file), timeout_s};
+    return {sizeof(dlpool_options), detail::pool_option(directory), detail::pool_option(secret_file), timeout_s};
   }
 };
 
@@ -91,12 +98,11 @@ class PoolDirectory {
     std::function<void(int wanted, int present)> size; /* called in the directory's thread; must not throw */
   };
   explicit PoolDirectory(Options options) : options_(std::make_unique<Options>(std::move(options))) {
-    const auto text = [](const std::string& s) { return s.empty() ? nullptr : s.c_str(); };
     dlpool_directory_options c{};
     c.struct_size = sizeof c;
-    c.listen = text(options_->listen);
+    c.listen = detail::pool_option(options_->listen);
     c.port = options_->port;
-    c.secret_file = text(options_->secret_file);
+    c.secret_file = detail::pool_option(options_->secret_file);
     c.min = options_->min;
     c.max = options_->max;
     c.without_copies = options_->copies ? 0 : 1;

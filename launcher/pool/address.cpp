@@ -37,7 +37,8 @@ Result<std::pair<std::string, std::string>> parts(const std::string& address) {
   const std::string port = colon == std::string::npos ? std::string() : address.substr(colon + 1);
   if (colon == std::string::npos || colon == 0 || !parse_int(port, 1, 65535))
     return Error{Errc::kInvalid,
-                 "'" + printable(address) + "' is no address of a pool; allowed: HOST:PORT, with PORT from 1 to 65535"};
+                 "address '" + printable(address) +
+                     "' of a pool has no host or no port; allowed: HOST:PORT, with PORT from 1 to 65535"};
   std::string host = address.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return std::make_pair(std::move(host), port);

@@ -38,7 +38,7 @@ Result<std::string> read_secret(const std::string& path) {
     return Error{Errc::kDenied,
                  "the secret of the pool, " + path + ", " + why + "; allowed: a file of this user with mode 0600"};
   };
-  if (!S_ISREG(status.st_mode)) return refuse("is no regular file");
+  if (!S_ISREG(status.st_mode)) return refuse("is not a regular file");
   if (status.st_uid != ::geteuid()) return refuse("belongs to another user");
   if ((status.st_mode & 077) != 0) return refuse("may be read or changed by others");
   std::string secret(kSecretBytes + 1, '\0');

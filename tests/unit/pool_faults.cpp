@@ -339,7 +339,7 @@ TEST(PoolFaults, AnObjectIsAskedFiveTimesASecondAlsoWhileAnotherMemberCannotBeRe
   FalseMember unreachable(*directory);  // is to have copies
   ASSERT_TRUE(unreachable.hears(Kind::kMembers));
   const int before = object.asked;
-  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));  // that nothing happens more often
   EXPECT_LE(object.asked - before, 15);
   EXPECT_GE(object.asked - before, 3);
   directory.reset();

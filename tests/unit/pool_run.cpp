@@ -505,7 +505,8 @@ TEST_F(PoolRun, WrongOptionsAreSaidInOneSentence) {
     const dl::PoolStatus status = dl::PoolClient(wrong).update("a", "1").status;
     EXPECT_EQ(status.code(), DLPOOL_E_INVALID) << place;
     EXPECT_EQ(status.message(),
-              "'" + wrong.directory + "' is no address of a pool; allowed: HOST:PORT, with PORT from 1 to 65535");
+              "address '" + wrong.directory +
+                  "' of a pool has no host or no port; allowed: HOST:PORT, with PORT from 1 to 65535");
     Adder object;
     EXPECT_EQ(dl::Pool<Adder>(&object, wrong).serve().code(), DLPOOL_E_INVALID) << place;
   }

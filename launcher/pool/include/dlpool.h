@@ -16,10 +16,13 @@
  *     long as it takes to send them. What is lost beyond that is never served as if it were empty: calls fail with
  * LOST.
  *   - A client's calls for one key are carried out in their order, those of different keys in any.
- *   - A read sees all updates that were answered before it was called.
+ *   - A read sees all updates that were answered before it was called. Only a member that was given up although it
+ *     lives may answer one without the latest of them, in the seconds until it notices that its connections are gone.
  *
- * Functions return DLPOOL_OK or an error; dlpool_error() then has one sentence. INTERNAL is possible everywhere. The
- * library prints nothing, and never exits. It starts a thread for a directory, and none for members and clients.
+ * Functions return DLPOOL_OK or an error; dlpool_error() then has one sentence. INTERNAL and MEMORY are possible
+ * everywhere. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user` points to
+ * must exist until the directory is closed, or the member destroyed. The library prints nothing, and never exits. It
+ * starts a thread for a directory, in which all signals are blocked, and none for members and clients.
  */
 #ifndef DLPOOL_H
 #define DLPOOL_H
@@ -40,7 +43,7 @@ extern "C" {
 typedef struct dlpool_directory dlpool_directory;
 typedef struct dlpool_member dlpool_member;
 typedef struct dlpool_client dlpool_client;
-typedef struct dlpool_bytes dlpool_bytes; /* what an object's function answers; see dlpool_put */
+typedef struct dlpool_bytes dlpool_bytes; /* what an object's function answers, until it returns; see dlpool_put */
 
 /* Values are part of the ABI. */
 typedef enum dlpool_result {
@@ -51,7 +54,7 @@ typedef enum dlpool_result {
   DLPOOL_E_TIMEOUT = 4, /* no answer in time. Whether the update was applied is not known: the client can only be
                            closed */
   DLPOOL_E_PEER = 5,    /* the directory is gone, or does not have this secret */
-  DLPOOL_E_DENIED = 6,  /* the file of the secret may be read by others, or belongs to somebody else */
+  DLPOOL_E_DENIED = 6,  /* the file of the secret is no file of this user's that nobody else may read or change */
   DLPOOL_E_MEMORY = 7,
   DLPOOL_E_STATE = 8,    /* called too late: see the function */
   DLPOOL_E_INTERNAL = 9, /* a fault of the library */
@@ -74,12 +77,13 @@ typedef struct dlpool_directory_options {
   int port;                /* 0: any */
   const char* secret_file; /* a new secret is put there, mode 0600, for members and clients of the same user.
                               NULL: from the environment, DL_POOL_SECRET */
-  int min, max;            /* members; 0: 1. The slots are divided when min members have joined */
+  int min, max;            /* members, up to 4,096. min 0: 1, max 0: min. The slots are divided when min have joined */
   int without_copies;      /* 1: no copies: half the work, and a member that is killed loses its slots */
   int fixed;               /* 1: what members want does not change the size, which stays min */
-  /* Called when the size that the pool should have differs from the members that it has, and when either changes: start
-   * what is missing. Those that are too many are told to leave by the directory itself, the youngest first. Called in
-   * the directory's thread; may call nothing of the library. NULL: members come and go as they like. */
+  /* Called when the size that the pool should have, or the number of members that it has, has changed, also to be
+   * equal: start what is missing. Those that are too many are told to leave by the directory itself, the youngest
+   * first. Called in the directory's thread, which answers nobody meanwhile, so it must not block; may call nothing of
+   * the library. NULL: members come and go as they like. */
   void (*size)(void* user, int wanted, int present);
   void* user;
 } dlpool_directory_options;
@@ -97,9 +101,11 @@ typedef struct dlpool_facts {
 
 /* Starts a directory in a thread of its own. Errors: INVALID, DENIED, IO (cannot listen, cannot write the secret). */
 dlpool_result dlpool_directory_open(const dlpool_directory_options* options, dlpool_directory** out);
+/* These two may be called by any thread. */
 int dlpool_directory_port(const dlpool_directory* directory); /* -1 if NULL */
 dlpool_result dlpool_directory_facts(dlpool_directory* directory, dlpool_facts* facts);
-/* Ends the pool: members end with DLPOOL_OK, and what they hold is gone. May be NULL. */
+/* Ends the pool: members end with DLPOOL_OK, and what they hold is gone. Waits for them, for 2 seconds at most. One
+ * thread, when no other uses the directory. May be NULL. */
 void dlpool_directory_close(dlpool_directory* directory);
 
 /* Members. */
@@ -108,11 +114,12 @@ void dlpool_directory_close(dlpool_directory* directory);
 typedef struct dlpool_load {
   size_t struct_size;
   int members;         /* that the pool has */
-  int queued;          /* the most calls that waited together */
+  int queued;          /* the most calls of clients that were found waiting at once */
   double seconds;      /* for which the rest was measured, about 0.2 */
-  double busy_seconds; /* of them in the object's functions */
+  double busy_seconds; /* of them in apply and read, also for copies */
   double cpu_seconds;  /* CPU time of this process */
-  uint64_t updates, reads;
+  uint64_t updates;    /* that were carried out, also for copies */
+  uint64_t reads;
 } dlpool_load;
 
 /* What a function of the object returns if it has failed as the same call of a copy would not, such as for want of
@@ -122,8 +129,9 @@ typedef struct dlpool_load {
 /* Appends to what the function answers. MEMORY: then the function has failed, whatever it returns. */
 dlpool_result dlpool_put(dlpool_bytes* answer, const void* data, size_t size);
 
-/* The object. All functions are called from the thread that called dlpool_member_serve, one at a time. They return 0,
- * DLPOOL_END_MEMBER, or anything else for a failure, in which case the answer is a sentence that says why. */
+/* The object. All functions are called from the thread that called dlpool_member_serve, one at a time; keys, bytes and
+ * states that they are given exist until they return. They return 0, DLPOOL_END_MEMBER, or anything else for a failure,
+ * in which case the answer is a sentence that says why. */
 typedef struct dlpool_object {
   size_t struct_size;
   void* user;
@@ -144,23 +152,26 @@ typedef struct dlpool_object {
   int (*load)(void* user, int slot, const void* state, size_t size, dlpool_bytes* why);
   void (*drop)(void* user, int slot); /* forgets all keys of the slot */
   /* How many members the pool should have, judged from this object's own state. The directory asks all members five
-   * times a second; dlpool(3) has the rule by which it decides. NULL: as many as there are. */
+   * times a second; dlpool(3) has the rule by which it decides. DLPOOL_END_MEMBER ends this member; else less
+   * than 1 counts as 1, and more than 4,096 as 4,096. NULL: as many as there are. */
   int (*wanted)(void* user, const dlpool_load* load);
 } dlpool_object;
 
 /* Options of members and clients. */
 typedef struct dlpool_options {
   size_t struct_size;
-  const char* directory;   /* HOST:PORT. NULL: from the environment, DL_POOL */
+  const char* directory; /* HOST:PORT. NULL: from the environment, DL_POOL. A member listens at that address of its host
+                            from which it reaches the directory: one for which this is 127.0.0.1 cannot be reached
+                            by members and clients on other hosts, although its directory can */
   const char* secret_file; /* NULL: from the environment, DL_POOL_SECRET */
   double timeout_s;        /* of clients: longest wait of a call. 0: 60. At most 86400 */
 } dlpool_options;
 
-/* Makes a member, which joins when it serves. Errors: INVALID, DENIED, IO. */
+/* Makes a member, which joins when it serves; looks the directory's host up. Errors: INVALID, DENIED, IO. */
 dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_object* object, dlpool_member** out);
 /* Serves until the member may end: because it was told to leave, or called dlpool_member_leave, and its slots have
- * moved; or because the pool was closed. Errors: PEER, OBJECT (it has failed), IO. STATE: it has served already.
- */
+ * moved; or because the pool was closed. Errors: PEER (also if it cannot listen), OBJECT (it has failed). STATE: it has
+ * served already. */
 dlpool_result dlpool_member_serve(dlpool_member* member);
 /* Asks to leave. The last member stays until another has joined. Threads any; may be called in a signal handler. */
 void dlpool_member_leave(dlpool_member* member);
@@ -175,17 +186,20 @@ typedef struct dlpool_call {
   size_t key_size;
   const void* bytes;
   size_t size;
-  dlpool_result result; /* out: OK, OBJECT, LOST, FULL or INVALID */
-  const void* answer;   /* out: of OBJECT the sentence. Valid until the client's next call */
+  dlpool_result result; /* out: OK, OBJECT, LOST, FULL or INTERNAL (a member did not understand it); what
+                           dlpool_call_many returns if that is any other error */
+  const void* answer;   /* out: of OBJECT the sentence. Valid until the client's next call, or until it is closed */
   size_t answer_size;   /* out */
 } dlpool_call;
 
-/* Does not connect yet. Errors: INVALID, DENIED, IO. */
+/* Looks the directory's host up, and does not connect yet. Errors: INVALID, DENIED, IO. */
 dlpool_result dlpool_client_open(const dlpool_options* options, dlpool_client** out);
 /* Carries the calls out, those of different slots at the same time. Returns OK if all are, else the first error. Waits
- * where the pool has no members yet, and where slots move. Errors: INVALID, OBJECT, LOST, FULL, TIMEOUT, PEER. */
+ * where the pool has no members yet, where slots move, and where the directory cannot be reached. Errors: INVALID,
+ * OBJECT, LOST, FULL, TIMEOUT. STATE: an earlier call ended with TIMEOUT or MEMORY. */
 dlpool_result dlpool_call_many(dlpool_client* client, dlpool_call* calls, size_t count);
-/* May be NULL. The pool forgets the client, which takes one message for each slot that it has updated. */
+/* May be NULL. The pool forgets the client, which takes one message for each slot that it has updated, and 2 seconds at
+ * most. */
 void dlpool_client_close(dlpool_client* client);
 
 #ifdef __cplusplus

@@ -134,7 +134,7 @@ std::vector<ClientPost> ClientCore::due(int64_t now_ms) {
     while (slot.lost && !slot.calls.empty() && slot.question == 0) finish(&slot, AnswerStatus::kGap, {});
     if (slot.question != 0 && now_ms - slot.sent_ms >= kLateMs) late = true;
     if (slot.calls.empty() || slot.question != 0 || now_ms < slot.retry_ms) continue;
-    if (slot.owner == 0 || address(slot.owner) == nullptr) {
+    if (address(slot.owner) == nullptr) {
       want_table();
       continue;
     }
@@ -173,11 +173,12 @@ int64_t ClientCore::next_ms() const {
   const auto earlier = [&](int64_t at) { next = next < 0 ? at : std::min(next, at); };
   if (done()) return next;
   if (want_table_ && !table_asked_) earlier(table_ms_);
-  for (const Slot& slot : slots_)
-    if (slot.question == 0 && !slot.calls.empty())
-      earlier(slot.retry_ms);
-    else if (slot.question != 0 && !table_asked_)
-      earlier(std::max(slot.sent_ms, table_ms_) + kLateMs);
+  for (const Slot& slot : slots_) {
+    if (slot.question != 0 && !table_asked_) earlier(std::max(slot.sent_ms, table_ms_) + kLateMs);
+    // One without an owner waits for a table.
+    const bool can_be_sent = slot.lost || address(slot.owner) != nullptr;
+    if (slot.question == 0 && !slot.calls.empty() && can_be_sent) earlier(slot.retry_ms);
+  }
   return next;
 }
 

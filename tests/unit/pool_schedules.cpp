@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 140,000 random schedules of a pool whose members join, leave, are killed, lose their connections and cannot save
+// 160,000 random schedules of a pool whose members join, leave, are killed, lose their connections and cannot save
 // their state for a while: no update is lost, none is applied twice, no key has two owners, and each answer is that of
 // its own update.
 #include <gtest/gtest.h>
@@ -57,6 +57,14 @@ TEST(PoolSchedules, MembersThatWereGivenUpLiveOnAndChangeNothing) {
   settings.kills = 2;
   settings.zombies = true;
   run_all(settings, 3000000, 20000, 10000);
+}
+
+TEST(PoolSchedules, MembersThatHangAreDoneWithoutAlthoughNoConnectionBreaks) {
+  World::Settings settings;
+  settings.first = 3;
+  settings.kills = 2;
+  settings.zombies = settings.hangs = true;
+  run_all(settings, 6000000, 20000, 10000);
 }
 
 TEST(PoolSchedules, WhenTooManyAreKilledAtOnceClientsAreToldWhatIsLostAndTheRestIsRight) {

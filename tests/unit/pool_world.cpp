@@ -93,6 +93,7 @@ void World::kill(bool zombie) {
   if (zombie) {
     // The directory's connection is cut: it gives the member up, which notices much later.
     members_[id]->given_up = true;
+    members_[id]->hangs = settings_.hangs;
     queues_.erase({Way::kToMember, 0, id});
     queues_.erase({Way::kToDirectory, id, 0});
     directory_.lost(id);
@@ -250,10 +251,17 @@ void World::closed(const WayId& id) {
   if (id.way == Way::kAnswer) clients_[id.to]->core.broken(id.from, now_ms_);
 }
 
+bool World::reads(const WayId& id) const {
+  const bool to_member =
+      id.way == Way::kToMember || id.way == Way::kStream || id.way == Way::kAck || id.way == Way::kCall;
+  const auto member = members_.find(id.to);
+  return !to_member || member == members_.end() || !member->second->hangs;
+}
+
 bool World::deliver() {
   std::vector<std::map<WayId, Queue>::iterator> ready;
   for (auto way = queues_.begin(); way != queues_.end(); ++way)
-    if (!way->second.messages.empty() || way->second.ended) ready.push_back(way);
+    if ((!way->second.messages.empty() || way->second.ended) && reads(way->first)) ready.push_back(way);
   if (ready.empty()) return false;
   const auto way = ready[random(static_cast<uint32_t>(ready.size()))];
   const WayId id = way->first;
@@ -288,7 +296,7 @@ void World::act() {
       break;
     case 4:  // one that was given up notices
       for (const auto& [id, member] : members_)
-        if (member->given_up) return end(id);
+        if (member->given_up && !member->hangs) return end(id);
       break;
     default:
       call(random(static_cast<uint32_t>(clients_.size())));

@@ -42,6 +42,7 @@ class World {
     int joins = 3, leaves = 2, kills = 0, resets = 3;
     bool wild = false;     // kill at any time; otherwise only when each slot has its copy
     bool zombies = false;  // instead of being killed, a member is given up and lives on for a while
+    bool hangs = false;    // it reads nothing any more either, so that nothing breaks
     int save_faults = 0;   // so often a member cannot save slots for a while
   };
   World(const Settings& settings, uint64_t seed);
@@ -71,6 +72,7 @@ class World {
     LogObject object;
     MemberCore core;
     bool given_up = false;  // the directory has declared it lost
+    bool hangs = false;
   };
   struct Client {
     Client(uint64_t id, int slots) : core(id, slots) {}
@@ -90,6 +92,7 @@ class World {
   void call(uint32_t client);
   void flush();
   bool deliver();
+  bool reads(const WayId& id) const;
   void arrive(const WayId& id, const Message& message);
   void closed(const WayId& id);
   bool busy() const;

@@ -182,12 +182,7 @@ make_tree() {
   for _ in 1 2 3; do
     "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" --streams 1 &
     pid=$!
-    before=$(journal_lines)
-    for _ in $(seq 600); do
-      [ "$(journal_lines)" -gt "$before" ] && break
-      [ -d "/proc/$pid" ] || break
-      sleep 0.02
-    done
+    await_journal $pid "$(journal_lines)"
     kill -9 $pid 2>/dev/null || true
     wait $pid || true
     [ ! -e data ] || break

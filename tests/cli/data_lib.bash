@@ -18,10 +18,11 @@ fetch() { "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$
 store() { "$dl_data" store --progress progress.json "$@"; }
 # journal_lines: of all large files that are being fetched.
 journal_lines() { cat cache/*/unfinished/*/parts/*.journal 2>/dev/null | wc -l; }
-# await_journal PID: until the fetch PID has written a part of a large file, or has ended, 30 s at most.
+# await_journal PID [LINES]: until the fetch PID has written a part of a large file, which gives its journal more than LINES (by default 1, which
+# is its head), or has ended, 30 s at most.
 await_journal() {
   for _ in $(seq 3000); do
-    [ "$(journal_lines)" -gt 1 ] && return
+    [ "$(journal_lines)" -gt "${2-1}" ] && return
     [ -d "/proc/$1" ] || return 0
     sleep 0.01
   done

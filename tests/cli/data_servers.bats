@@ -3,6 +3,8 @@
 # shellcheck disable=SC2154  # bats sets $stderr
 # shellcheck source=tests/cli/data_lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/data_lib.bash"
+# shellcheck source=tests/lib/s3_server.bash
+source "$top_srcdir/tests/lib/s3_server.bash"
 
 bats_require_minimum_version 1.5.0
 
@@ -39,21 +41,11 @@ s3_server() {
   mkdir -p s3/bucket bin
   ln -sf "$current" bin/rclone
   PATH=$PWD/bin:$PATH
-  local port
-  port=$(free_port)
-  RCLONE_CONFIG=/dev/null rclone serve s3 --addr "127.0.0.1:$port" --auth-key AKIAPLANTEDPLANTED12,pLanTeDs3cretKey --vfs-cache-mode off \
-    --dir-cache-time 100ms --poll-interval 0 s3 >s3.log 2>&1 3>&- &
-  printf '[lab]\ntype = s3\nprovider = Rclone\nendpoint = http://127.0.0.1:%s\naccess_key_id = AKIAPLANTEDPLANTED12\nsecret_access_key = pLanTeDs3cretKey\nuse_multipart_uploads = false\n' "$port" >rclone.conf
-  chmod 600 rclone.conf
-  for _ in $(seq 100); do
-    rclone lsd lab: >/dev/null 2>&1 && return 0
-    sleep 0.1
-  done
-  cat s3.log >&2
-  return 1
+  local address
+  address=127.0.0.1:$(free_port)
+  s3_serve "$address" rclone
+  s3_remote "$address" Rclone 'use_multipart_uploads = false'
 }
-# nowhere_planted DIR...: the secret is in no file but the configuration.
-nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s3 "$@"; }
 
 @test "a file of a web server is fetched, by its checksum, and not again" {
   web_server

@@ -4,6 +4,8 @@
 # Debian have as its client.
 # shellcheck source=tests/cli/lib.bash
 source "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
+# shellcheck source=tests/lib/s3_server.bash
+source "$top_srcdir/tests/lib/s3_server.bash"
 
 # a_python: that of the system, where a virtual environment may have none of what is needed.
 a_python() { command -v /usr/bin/python3 || command -v python3; }
@@ -25,31 +27,19 @@ objects_setup() {
   dlckpt=$top_builddir/checkpoint/dlckpt
 }
 
-# object_server: serves ./s3 (a folder is a bucket) by S3 as the remote lab:, through faulty_tcp.py with the file ./faults. (With
-# --dir-cache-time 0s rclone 1.75 takes a whole core for itself once a folder was removed.)
+# object_server: serves ./s3 (a folder is a bucket) by S3 as the remote lab:, through faulty_tcp.py with the file ./faults.
 object_server() {
   local server port
   server=$("$top_srcdir/packaging/install-rclone" 2>no-rclone) || skip "$(cat no-rclone)"
   command -v rclone >/dev/null || { mkdir -p bin && ln -sf "$server" bin/rclone && PATH=$PWD/bin:$PATH; }
   mkdir -p s3/bucket
   port=$("$(a_python)" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-  RCLONE_CONFIG=/dev/null "$server" serve s3 --addr "127.0.0.1:$port" --auth-key AKIAPLANTEDPLANTED12,pLanTeDs3cretKey --vfs-cache-mode off \
-    --dir-cache-time 100ms s3 >s3.log 2>&1 3>&- &
+  s3_serve "127.0.0.1:$port" "$server"
   "$(a_python)" "$top_srcdir/tests/lib/faulty_tcp.py" "$port" tcp.port faults >tcp.log 2>&1 3>&- &
   await tcp.port
-  printf '[lab]\ntype = s3\nprovider = Other\nendpoint = http://127.0.0.1:%s\naccess_key_id = AKIAPLANTEDPLANTED12\nsecret_access_key = pLanTeDs3cretKey\n' \
-    "$(cat tcp.port)" >rclone.conf
-  chmod 600 rclone.conf
-  for _ in $(seq 100); do
-    rclone lsd lab: >/dev/null 2>&1 && return 0
-    sleep 0.1
-  done
-  cat s3.log tcp.log >&2
-  return 1
+  s3_remote "127.0.0.1:$(cat tcp.port)" Other
 }
 
-# nowhere_planted DIR...: the secret is in no file but the configuration.
-nowhere_planted() { ! grep -rlaE 'pLanTeD' --exclude=rclone.conf --exclude-dir=s3 "$@"; }
 # watch_words: notes in ./words the command lines of all rclones and dlckpts but the server's, which has the secret, until ./watched is there.
 watch_words() {
   while [ ! -e watched ]; do

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "common/base/lower_case.h"
 #include "common/base/parse.h"
 #include "common/base/this_process.h"
 #include "common/contract/data_request.h"
+#include "common/contract/early_check.h"
 #include "common/json/json.h"
 #include "common/remote/scrub.h"
 
@@ -181,10 +181,7 @@ Result<std::string> remote_type(const std::string& remote) {
     type = trim(std::string_view(line).substr(name.size() + 1));
     return type.empty() ? std::string("unknown") : type;
   }
-  std::string variable = "RCLONE_CONFIG_" + name + "_TYPE";
-  for (char& c : variable)
-    c = c == '-' || c == ' ' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return environment_value(variable.c_str());
+  return environment_value(remote_variable(name).c_str());
 }
 
 bool has_cheap_checksums(const std::string& type) {

@@ -31,7 +31,7 @@ constexpr int64_t kMostSeconds = 10LL * 365 * 24 * 3600;
 
 struct Arguments {
   std::string sources, cache, dest, progress, to, limit = "0";
-  std::vector<std::string> from;
+  std::vector<std::string> from, places;
   int64_t node = 0, nodes = 1, deadline = 0, streams = 0, tries = 6, floor = 5, lease_pid = 0;
   bool hold = false;
   CacheArguments of_cache;
@@ -134,10 +134,14 @@ int store_command(const Arguments& arguments) {
 }
 
 int check_command(const Arguments& arguments) {
-  const auto sources = record::read_sources(arguments.sources);
-  if (!sources) return complain(sources.error());
-  for (const Source& source : *sources)
-    if (Status good = check_origin(source); !good) return complain(good.error());
+  if (!arguments.sources.empty()) {
+    const auto sources = record::read_sources(arguments.sources);
+    if (!sources) return complain(sources.error());
+    for (const Source& source : *sources)
+      if (Status good = check_origin(source); !good) return complain(good.error());
+  }
+  for (const std::string& to : arguments.places)
+    if (Status good = check_destination(to); !good) return complain(good.error());
   return kExitDone;
 }
 
@@ -156,8 +160,10 @@ int run(int argc, char** argv) {
   int status = kExitDone;
   CommandLine line("dl-data", "Moves the data of a job in and its results out. Started by dlrun and dlctl.");
   line.require_subcommand();
-  CommandLine* check = line.subcommand("check", "Looks whether sources are there, without fetching them.");
-  check->option("--sources", &arguments.sources, "the sources (JSON)").form("FILE").required();
+  CommandLine* check = line.subcommand("check", "Looks whether sources are there, and places to store in can be.");
+  check->option("--sources", &arguments.sources, "the sources (JSON)").form("FILE");
+  check->option("--to", &arguments.places, "a path, or NAME:PATH of the rclone configuration; may be repeated")
+      .form("DEST");
   check->action([&] { status = check_command(arguments); });
 
   CommandLine* fetch = line.subcommand("fetch", "Fetches sources into the cache, and links DIR to them.");

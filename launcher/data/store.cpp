@@ -9,7 +9,9 @@
 #include "common/base/clock.h"
 #include "common/base/parse.h"
 #include "common/contract/data_request.h"
+#include "common/contract/early_check.h"
 #include "common/json/json.h"
+#include "common/remote/rclone.h"
 #include "launcher/data/fault.h"
 #include "launcher/data/home.h"
 
@@ -24,6 +26,15 @@ Result<StoreFolder> parse_store_folder(const std::string& text) {
     return Error{Errc::kInvalid, "'" + printable(text) + "' names no folder; allowed: DIR[=NAME]"};
   if (!folder.name.empty()) DL_TRY(check_path(folder.name));
   return folder;
+}
+
+Status check_destination(const std::string& to) {
+  DL_TRY(check_place(to));
+  if (place_of(to) == Place::kRemote) return check_remote_known(to);
+  if (place_of(to) == Place::kPath) return check_can_store(at_home(to));
+  return Error{Errc::kInvalid, fmt::format("nothing can be stored in '{}'; allowed: a path, or NAME:PATH of your "
+                                           "rclone configuration",
+                                           shown_place(to))};
 }
 
 namespace {

@@ -23,6 +23,10 @@ struct StoreFolder {
 // "DIR" or "DIR=NAME". kInvalid for a name that check_path() refuses.
 Result<StoreFolder> parse_store_folder(const std::string& text);
 
+// Checks what can be checked at once of a place to store in, which may hold placeholders: a folder above it can be
+// written to, or its remote is in the user's configuration of rclone, which others cannot read. Asks no server.
+Status check_destination(const std::string& to);
+
 struct StoreOptions {
   std::vector<StoreFolder> folders;
   std::string to;           // a path or NAME:PATH

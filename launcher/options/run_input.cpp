@@ -29,6 +29,7 @@
 #include "common/contract/path_pattern.h"
 #include "common/process/child_process.h"
 #include "launcher/metrics/log_patterns.h"
+#include "launcher/options/data_sources.h"
 #include "launcher/options/machine_gpus.h"
 #include "launcher/record/job_dir.h"
 #include "launcher/record/sources_file.h"
@@ -238,22 +239,15 @@ Status find_sources(const RunCommand& run, const SiteSettings& settings, plan::P
   if (!program) return Error{Errc::kNotFound, from + ": " + program.error().text};
   input->data_program = *program;
   if (!request.data) return {};
-  if (request.data->file.empty()) {
-    input->sources = {request.data->source};
-  } else {
-    const std::string file = request.data->file;
-    const bool home = file.rfind("~/", 0) == 0;
-    const auto path = std::filesystem::path(input->work_dir) / (home ? input->home + file.substr(1) : file);
-    auto sources = data::load_source_file(path.lexically_normal().string());
-    if (!sources) return std::move(sources).error().with_context(from);
-    input->sources = *std::move(sources);
-  }
+  SourcesOf of;
+  of.work_dir = input->work_dir;
+  of.home = input->home;
+  of.config = settings.path;
   const auto account = input->environment.find("SLURM_JOB_ACCOUNT");
-  const std::string tenant = account == input->environment.end() ? "" : account->second;
-  const auto folders = data::catalogue_folders(input->site.data, settings.path);
-  if (Status known = data::resolve_names(folders, tenant, &input->sources); !known)
-    return std::move(known).error().with_context(from);
-  record::make_absolute(input->work_dir, input->home, &input->sources);
+  if (account != input->environment.end()) of.tenant = account->second;
+  auto sources = sources_of(*request.data, input->site.data, of);
+  if (!sources) return std::move(sources).error().with_context(from);
+  input->sources = *std::move(sources);
   if (input->site.data.shared.empty()) return {};
   const std::string shared = fmt::format("{}/{}", input->site.data.shared, input->uid);
   input->prefetched = ::access((record::prefetched(shared, input->sources) + ".done").c_str(), F_OK) == 0;

@@ -18,6 +18,7 @@
 #include "launcher/options/run_input.h"
 #include "launcher/plan/allocation/allocation.h"
 #include "launcher/submit/batch_script.h"
+#include "launcher/submit/places.h"
 #include "launcher/submit/submit.h"
 
 namespace dl::submit {
@@ -141,6 +142,11 @@ int submit_command(const RunCommand& run) {
     std::fputs(script->c_str(), stdout);
     return 0;
   }
+  std::string note;
+  const std::string start = value_of(*input, "chdir");
+  if (Status there = check_places(run, start.front() == '/' ? start : input->work_dir + "/" + start, &note); !there)
+    return failed(there.error(), kExitUsage);
+  if (!run.quiet && !note.empty()) std::fprintf(stderr, "dlrun: %s\n", note.c_str());
   const auto written = write_script(input->work_dir, file_name_for(value_of(*input, "job-name")), *script);
   if (!written) return failed(written.error(), kExitCannotStart);
   const std::string& path = written->path;

@@ -102,7 +102,7 @@ void ResultStore::start(const plan::LaunchPlan& plan, const record::JobDir& dir,
   failed.tried = true;
   Status ready = make_directories(dir.data(), 0700);
   auto errors = new_pipe();
-  if (ready && !errors) ready = std::move(errors).error();
+  if (ready && !errors) ready = Status(errors.error());
   if (ready) {
     ::unlink(progress_.c_str());
     errors_ = std::move(errors->first);

@@ -12,14 +12,15 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/lower_case.h"
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
 #include "common/contract/env_names.h"
 #include "common/contract/image_file.h"
 #include "common/contract/own_signal.h"
 #include "common/site/site_config.h"
-#include "common/site/site_data.h"
 #include "frameworks/catalogue.h"
+#include "slurm-plugin/spank/places_check.h"
 #include "slurm-plugin/spank/step_facts.h"
 
 namespace dl {
@@ -145,21 +146,15 @@ Status SubmitSide::check_image() const {
   return std::move(form).error().with_context("--dl-image");
 }
 
-// Reads the file of sources, and looks for a source that is an absolute path, as the user who submits. A relative one
-// may mean another place in the job (--chdir), and remotes are asked only when the job runs.
-Status SubmitSide::check_data() const {
-  std::vector<data::Source> sources = {request_.data->source};
-  const std::string& file = request_.data->file;
-  if (!file.empty()) {
-    auto read = data::load_source_file(file);
-    if (!read && file.front() != '/' && read.error().code == Errc::kNotFound) return {};
-    if (!read) return std::move(read).error().with_context("--dl-data");
-    sources = *std::move(read);
-  }
-  for (const data::Source& source : sources)
-    if (source.from.front() == '/' && ::access(source.from.c_str(), R_OK) != 0)
-      return errno_error("--dl-data: '" + printable(source.from) + "'", errno);
-  return {};
+// A job of another user (--uid) has another configuration of rclone, and a script may choose one by itself.
+Status SubmitSide::check_places_here() const {
+  const std::string line = own_command_line();
+  const BatchScript script = script_on_command_line(line);
+  PlacesCheck how;
+  how.config = args_.config.empty() ? default_site_config_path(true) : args_.config;
+  how.own_environment = !has_option(line.substr(0, script.at), "--uid") &&
+                        lower_case(line + script.text).find("rclone") == std::string::npos;
+  return check_places(request_, how);
 }
 
 // sbatch does not know --dl-gpus, so it would refuse --mem-per-gpu right after this, without saying what to do.
@@ -189,7 +184,7 @@ Status SubmitSide::finish(spank_t spank) {
       return std::move(known).error();
   }
   if (request_.image && ::getenv(env::kControl) == nullptr) DL_TRY(check_image());
-  if (request_.data && ::getenv(env::kControl) == nullptr) DL_TRY(check_data());
+  if (::getenv(env::kControl) == nullptr) DL_TRY(check_places_here());
   if (!allocator_) {
     // A failure is not fatal: it only means that a forgotten --ntasks is noticed later.
     (void)spank_job_control_setenv(spank, kClientEnv, "srun", 1);

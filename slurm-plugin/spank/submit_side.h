@@ -34,7 +34,7 @@ class SubmitSide {
   void adopt_task_count();
   Status check_framework() const;
   Status check_image() const;
-  Status check_data() const;
+  Status check_places_here() const;
   Status check_memory() const;
 
   const bool allocator_;

@@ -437,3 +437,19 @@ make_tree() {
   run "$dl_data" check --sources sources.json
   [ "$status" -eq 65 ]
 }
+
+@test "whether results can be stored in a place is told before anything is" {
+  echo file >taken
+  check_to() { run "$dl_data" check --to "$1" && [ "$status" -eq "$2" ]; }
+  check_to "$PWD/new/%j" 0
+  [ ! -e new ]
+  check_to "$PWD/taken/out/%j" 65
+  contains "$output" "'$PWD/taken/out/%j' cannot be made: $PWD/taken is not a folder"
+  check_to 'https://host/x' 65
+  check_to ':s3,secret_access_key=pLanTeD:x' 65
+  [[ $output != *pLanTeD* ]]
+  mkdir -m 555 closed
+  run without_rights "$dl_data" check --to "$PWD/new" --to "$PWD/closed/out"
+  [ "$status" -eq 65 ]
+  contains "$output" "you may not write to $PWD/closed"
+}

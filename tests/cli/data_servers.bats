@@ -199,6 +199,10 @@ s3_server() {
   sources lab:bucket/none && ends 65 'not found'
   sources lab:nobucket/x && ends 65 'not found|NoSuchBucket'
   sources other:x && ends 65 'rclone configuration'
+  "$dl_data" check --to lab:bucket/out/%j
+  run "$dl_data" check --to lab:bucket/out --to other:x
+  [ "$status" -eq 65 ]
+  contains "$output" "'other:x' names a remote that is not in your rclone configuration"
   sed -i 's/secret_access_key = .*/secret_access_key = pLanTeDwrong/' rclone.conf
   sources lab:bucket && ends 65 'lab:bucket'
   sed -i 's/endpoint = .*/endpoint = http:\/\/127.0.0.1:1/' rclone.conf

@@ -62,7 +62,7 @@ dlctl() { on_login "$stage/bin/dlctl" "$@"; }
   job=$(submit -N1 --dl-learners=1 --dl-data=@digits shell.sh 'echo "at $DATA_DIR: $(cat $DATA_DIR/7)"')
   wait_state "$job" COMPLETED,FAILED 60
   assert_contains "$(output "$job")" "at $DL_SANDBOX_DIR/digits: seven"
-  job=$(submit -N1 --dl-learners=1 --dl-data=@digit shell.sh true)
+  job=$(submit -N1 --dl-learners=1 --wrap 'DL_DATA=@digit exec dlrun -- true')
   wait_state "$job" FAILED 60
   assert_contains "$(output "$job")" "^dlrun: DL_DATA: '@digit' is not in the site's catalogue; allowed: @digits$"
 }
@@ -87,8 +87,7 @@ dlctl() { on_login "$stage/bin/dlctl" "$@"; }
 }
 
 @test "a place that cannot be written fails a training that ended well, and says where the results are" {
-  echo file >taken
-  job=$(submit -N1 --dl-learners=1 --dl-results="$PWD/taken/out" shell.sh 'echo all >$RESULT_DIR/all')
+  job=$(submit -N1 --dl-learners=1 --dl-results="$PWD/taken/out" shell.sh 'echo file >taken; echo all >$RESULT_DIR/all')
   wait_state "$job" FAILED 60
   assert_contains "$(output "$job")" "the results are not stored \(S303\): .*; they are in $PWD/dl-$job"
   assert_contains "$(output "$job")" '^dlrun ended with 65'
@@ -207,6 +206,44 @@ forged() {
   assert_contains "$output" 'from the job directory'
   [ "$(cat copies/third/results/mine)" = mine ]
   [ ! -e copies/third/other ]
+}
+
+# refused PATTERN COMMAND…: the command submits nothing, and says one sentence with PATTERN for it.
+refused() {
+  ! on_login "${@:2}" >said 2>&1 || return 1
+  echo "${*:2}: $(cat said)"
+  [ "$(grep -cE "$1" said)" = 1 ] || return 1
+  [ -z "$(on_login squeue -h --name=refused)" ]
+}
+
+@test "a place that is not there is refused at submission, with one sentence" {
+  echo file >taken
+  printf '[lab]\ntype = s3\n' >rclone.conf
+  chmod 600 rclone.conf
+  export RCLONE_CONFIG=$PWD/rclone.conf
+  printf 'path = "%s"\nsummary = "theirs"\ntenants = ["physics"]\n' "$PWD/set" >"$DL_SANDBOX_DIR/etc/datasets.d/theirs.toml"
+  local ours=(sbatch -J refused --dl-learners=1 --wrap true) not_known="names a remote that is not in your rclone configuration"
+  refused "dl: --dl-data: '$PWD/none': No such file" "${ours[@]}" --dl-data="$PWD/none"
+  refused "dl: --dl-data: '@digit' is not in the site's catalogue; allowed: @digits, @theirs" "${ours[@]}" --dl-data=@digit
+  refused "dl: --dl-data: 'lap:bucket' $not_known" "${ours[@]}" --dl-data=lap:bucket
+  refused "dl: --dl-results: 'lap:out' $not_known" "${ours[@]}" --dl-results=lap:out
+  refused "dl: --dl-results: '$PWD/taken/out' cannot be made" "${ours[@]}" --dl-results="$PWD/taken/out"
+  refused "dl: --dl-checkpoint: objects: 'lap:ckpt' $not_known" "${ours[@]}" --dl-checkpoint=ckpt,objects=lap:ckpt
+  ours=(dlrun --submit --learners 1 --job-name refused)
+  refused "^dlrun: --data: $PWD/none/here: No such file" "${ours[@]}" --data none/here -- true
+  refused "^dlrun: --data: '@theirs' is not for tenant 'chemistry'; allowed: a job of the account physics" "${ours[@]}" --account chemistry --data @theirs -- true
+  refused "^dlrun: --results: '$PWD/taken/out' cannot be made" "${ours[@]}" --results taken/out -- true
+  if command -v rclone >/dev/null; then
+    refused "^dlrun: --results: 'lap:out' $not_known" "${ours[@]}" --results lap:out -- true
+    chmod 644 rclone.conf
+    refused "^dlrun: --data: $PWD/rclone.conf can be read by others" "${ours[@]}" --data lab:bucket -- true
+  fi
+  chmod 644 rclone.conf
+  refused "dl: --dl-data: $PWD/rclone.conf can be read by others, with the credentials in it; chmod 600 it" sbatch -J refused --dl-learners=1 --dl-data=lab:bucket --wrap true
+  [ -z "$(find . -name '*.sbatch')" ]
+  # A script that chooses a configuration by itself is not second-guessed.
+  printf '#!/bin/bash\nexport RCLONE_CONFIG=other\n' >own.sh
+  on_login sbatch --dl-learners=1 --dl-data=lap:bucket own.sh
 }
 
 @test "a credential is refused at submission, and stands nowhere" {

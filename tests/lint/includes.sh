@@ -51,7 +51,7 @@ launcher/runs           | common/base common/contract common/json launcher/plan 
 launcher/guard          | common/base common/contract common/process launcher/protocol launcher/record launcher/slurm_cli
 launcher/options        | common/base common/cli common/contract common/process common/site frameworks/. launcher/metrics launcher/plan launcher/record launcher/slurm_cli
 launcher/preflight      | common/base common/cli common/contract common/json common/process launcher/options launcher/plan launcher/record launcher/slurm_cli
-launcher/submit         | common/base common/contract common/json common/process common/site launcher/options launcher/plan
+launcher/submit         | common/base common/contract common/json common/process common/site launcher/options launcher/plan launcher/record
 launcher/use            | common/base launcher/protocol
 launcher/supervise      | common/base common/contract common/json common/process common/scaling common/site frameworks/. checkpoint/include launcher/guard launcher/image launcher/logs launcher/metrics launcher/plan launcher/pmix launcher/pool launcher/protocol launcher/record launcher/rendezvous launcher/runs launcher/slurm_cli launcher/use
 launcher/.              | common/base common/contract launcher/guard launcher/options launcher/plan launcher/preflight launcher/record launcher/runs launcher/submit launcher/supervise

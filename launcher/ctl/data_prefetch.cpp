@@ -22,6 +22,7 @@
 #include "launcher/ctl/slurm_output.h"
 #include "launcher/record/sources_file.h"
 #include "launcher/slurm_cli/job_text.h"
+#include "launcher/slurm_cli/watch_script.h"
 
 namespace dl::ctl {
 namespace {
@@ -130,11 +131,9 @@ std::string prefetch_script(const PrefetchScript& of) {
   const std::string fetch = shell_words({of.program, "fetch", "--sources", of.sources, "--cache", of.cache, "--dest",
                                          of.dest, "--node", "0", "--nodes", "1"});
   if (of.job.empty()) return text + fetch + " && : >" + shell_word(of.mark) + "\n";
-  text += fetch + " </dev/null &\nfetch=$!\n";
-  text += "while kill -0 $fetch 2>/dev/null; do\n  sleep 10\n";
-  text +=
-      "  jobs=$(squeue --noheader --states=all --format=%T --job=" + shell_word(of.job) + " 2>/dev/null) || continue\n";
-  text += "  case $jobs in *CANCELLED*) kill $fetch ;; esac\ndone\n";
+  text += slurm_cli::look_function(of.job) + fetch + " </dev/null &\nfetch=$!\n";
+  text += "while kill -0 $fetch 2>/dev/null; do\n  sleep 10\n  look\n";
+  text += "  case $said in *CANCELLED*) kill $fetch ;; esac\ndone\n";
   return text + "wait $fetch && : >" + shell_word(of.mark) + "\n";
 }
 

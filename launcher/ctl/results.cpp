@@ -19,6 +19,7 @@
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/subcommand.h"
 #include "launcher/ctl/text.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 
 namespace dl::ctl {
 namespace {
@@ -40,6 +41,7 @@ struct Stored {
   int attempt = 0;
   int64_t time_ms = 0;
   std::string reason;
+  std::string job, job_state;  // the job that the store was handed to, and what Slurm says of it; empty: none
 };
 
 std::string text_at(const Json& json, const char* name) {
@@ -70,15 +72,38 @@ Stored read_stored(const record::JobDir& dir) {
     stored.attempt = static_cast<int>(number_at(json, "attempt"));
     stored.time_ms = number_at(json, "time_ms");
     stored.reason = text_at(json, "reason");
+    stored.job = text_at(json, "job");
+    if (!parse_int(stored.job, 1, UINT32_MAX)) stored.job.clear();
   }
   return stored;
 }
 
-std::string outcome_of(const Stored& stored) {
+// What Slurm says of the job that stores the results; "GONE" if it does not know the job (any more), empty if it does
+// not answer.
+std::string state_of(const std::string& job) {
+  const auto shown = slurm_cli::show_job(job);
+  if (shown) return shown->state;
+  return shown.error().code == Errc::kNotFound ? "GONE" : "";
+}
+
+bool still_stores(const std::string& state) {
+  return state.empty() || state == "PENDING" || state == "CONFIGURING" || state == "RUNNING" || state == "SUSPENDED" ||
+         state == "COMPLETING";
+}
+
+// said_in: what the job that stores them has said.
+std::string outcome_of(const Stored& stored, const std::string& said_in) {
   if (!stored.asked) return "not asked for (--dl-results)";
   if (!stored.known) return "not yet";
   const std::string when = fmt::format("attempt {}, {}", stored.attempt, clock_text(stored.time_ms, now_ms()));
   if (stored.done) return "yes, after " + when;
+  if (!stored.job.empty()) {
+    const std::string state = stored.job_state.empty() ? "Slurm does not answer" : stored.job_state;
+    if (still_stores(stored.job_state))
+      return fmt::format("not yet, since {}: job {} does it ({})", when, stored.job, state);
+    return fmt::format("no, after {}: {}, and job {}, which was to do it, is {}; see {}", when,
+                       printable(stored.reason, 400), stored.job, state, printable(said_in, 400));
+  }
   return fmt::format("no, after {}: {}; the next end of the job stores all of it", when, printable(stored.reason, 400));
 }
 
@@ -147,18 +172,21 @@ Status run(const Options& options) {
   DL_TRY(act_as_owner(job));
   if (!job.has_dir())
     return Error{Errc::kNotFound, "the directory of job " + job.name() + " is not known; allowed: --dir=DIR"};
-  const Stored stored = read_stored(job.dir);
+  Stored stored = read_stored(job.dir);
+  if (!stored.done && !stored.job.empty()) stored.job_state = state_of(stored.job);
   if (options.json) {
     Json json = {{"job", job.id}, {"directory", job.dir.results()}, {"to", nullptr}, {"stored", stored.done}};
     if (stored.asked) json["to"] = stored.to;
     if (stored.known) json["attempt"] = stored.attempt;
     if (stored.known) json["time_ms"] = stored.time_ms;
     if (!stored.reason.empty()) json["reason"] = stored.reason;
+    if (!stored.job.empty()) json["store_job"] = stored.job;
+    if (!stored.job_state.empty()) json["store_job_state"] = stored.job_state;
     std::puts(json.dump(2).c_str());
   } else {
     std::printf("results    %s\n", printable(job.dir.results(), 400).c_str());
     if (stored.asked) std::printf("stored in  %s\n", data::shown_place(stored.to).c_str());
-    std::printf("stored     %s\n", outcome_of(stored).c_str());
+    std::printf("stored     %s\n", outcome_of(stored, job.dir.data() + "/store-" + stored.job + ".out").c_str());
   }
   return options.fetch.empty() ? Status() : fetch(options, job.dir, stored);
 }

@@ -8,6 +8,7 @@
 #include "common/base/parse.h"
 #include "common/contract/companion_hint.h"
 #include "launcher/slurm_cli/slurm_cli.h"
+#include "launcher/slurm_cli/watch_script.h"
 #include "launcher/supervise/notice.h"
 
 namespace dl::supervise {
@@ -66,19 +67,16 @@ std::string companion_script(const slurm_cli::JobText& job) {
   const std::string& restarts = job.value("Restarts");
   return fmt::format(R"(#!/bin/sh
 # Learners of job {0} run here. This allocation ends once that job does, or goes back into the queue.
-while :; do
-  said=$(squeue --noheader --states=all --jobs={0} --Format=State:20,RestartCnt:12 2>&1)
-  set -- $said
-  case $said in
-    RUNNING* | SUSPENDED* | STOPPED* | SIGNALING* | RESIZING* | STAGE_OUT* | CONFIGURING*)
-      [ "$2" = "{1}" ] || exit 0 ;;
-    *"Invalid job id"* | "" | [A-Z]*) exit 0 ;;
-    # Else slurmctld does not answer, which says nothing of the job.
+{1}while :; do
+  look
+  case $state in
+    RUNNING | SUSPENDED | STOPPED | SIGNALING | RESIZING | STAGE_OUT | CONFIGURING) [ "$restarts" = "{2}" ] || exit 0 ;;
+    ?*) exit 0 ;;
   esac
-  sleep {2}
+  sleep {3}
 done
 )",
-                     id, restarts.empty() ? "0" : restarts, kLookS);
+                     id, slurm_cli::look_function(id), restarts.empty() ? "0" : restarts, kLookS);
 }
 
 CompanionState companion_state(const slurm_cli::JobText& companion) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <utility>
 
 #include "common/base/atomic_file.h"
@@ -17,7 +18,9 @@
 #include "common/base/parse.h"
 #include "common/json/json.h"
 #include "common/process/child_process.h"
+#include "launcher/slurm_cli/slurm_cli.h"
 #include "launcher/supervise/repeat.h"
+#include "launcher/supervise/store_job.h"
 
 namespace dl::supervise {
 namespace {
@@ -42,6 +45,16 @@ std::string words_at_end(const std::string& text) {
   return printable(last, kShownStoreWords);
 }
 
+Result<std::string> submit_store(const plan::LaunchPlan& plan, const record::JobDir& dir, int attempt,
+                                 const std::string& name) {
+  DL_TRY(make_directories(dir.data(), 0700));
+  DL_TRY_ASSIGN(const std::string shown, slurm_cli::answer_of({"scontrol", "show", "job", plan.job_id}));
+  DL_TRY_ASSIGN(const slurm_cli::JobText job, slurm_cli::parse_job_text(shown, plan.job_id));
+  return slurm_cli::submit(store_job_options(job, name, dir), store_job_script(job, plan, dir, attempt));
+}
+
+}  // namespace
+
 std::vector<std::string> store_command(const plan::LaunchPlan& plan, const record::JobDir& dir,
                                        std::optional<int64_t> limit_ms) {
   std::vector<std::string> words = {plan.data_program, "store"};
@@ -57,8 +70,6 @@ std::vector<std::string> store_command(const plan::LaunchPlan& plan, const recor
   if (limit_ms) words.insert(words.end(), {"--deadline", std::to_string(std::max<int64_t>(*limit_ms / 1000, 1))});
   return words;
 }
-
-}  // namespace
 
 std::optional<int64_t> store_limit_ms(const RunState& state, std::optional<int64_t> end_ms, int64_t now_unix_ms) {
   if (state.decided.by_slurm) return 0;
@@ -83,6 +94,7 @@ std::optional<int64_t> hurry_ms(const NoticeReading& reading, int64_t now_unix_m
 std::string stored_text(const plan::LaunchPlan& plan, const StoreOutcome& outcome, int attempt, int64_t now_unix_ms) {
   Json json = {{"to", plan.results->to}, {"done", outcome.done}, {"attempt", attempt}, {"time_ms", now_unix_ms}};
   if (!outcome.text.empty()) json["reason"] = outcome.text;
+  if (!outcome.job.empty()) json["job"] = outcome.job;
   return json.dump(1) + "\n";
 }
 
@@ -147,7 +159,8 @@ bool ResultStore::look() {
   const int exit = ended > 0 ? shell_exit_code(status) : 128 + SIGKILL;
   outcome.done = exit == 0;
   if (!outcome.done) outcome.text = words_at_end(words_);
-  if (exit == kDoesNotFit || late) outcome.text = "the time did not suffice";
+  outcome.late = !outcome.done && (exit == kDoesNotFit || late);
+  if (outcome.late) outcome.text = "the time did not suffice";
   if (!outcome.done && outcome.text.empty()) outcome.text = fmt::format("dl-data ended with status {}", exit);
   if (auto after = std::exchange(then_, {})) after(outcome);
   return true;
@@ -172,6 +185,21 @@ std::string ResultStore::text() const {
   } catch (const JsonError&) {
     return "storing results";
   }
+}
+
+void ResultStore::hand_over(const plan::LaunchPlan& plan, const record::JobDir& dir, int attempt,
+                            std::function<void(const Result<std::string>&)> then) {
+  auto id = std::make_shared<Result<std::string>>(Error{});
+  calls_.post([id, plan, dir, attempt,
+               name = store_job_name(plan.job_id, run_)] { *id = submit_store(plan, dir, attempt, name); },
+              [id, then = std::move(then)] { then(*id); });
+}
+
+void ResultStore::take_back(const record::JobDir& dir) {
+  const auto text = read_small_file(dir.stored(), kMostStoreProgress);
+  const std::string job = text ? handed_to(*text) : std::string();
+  if (job.empty()) return;
+  calls_.post([job] { ignore(slurm_cli::cancel({job}), "it ends by itself if the job runs again"); }, {});
 }
 
 }  // namespace dl::supervise

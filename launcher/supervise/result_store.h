@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stores results, logs and metrics at an end of the run, by dl-data (launcher/data) as a child of dlrun. The job
-// directory keeps everything, so what does not fit before the deadline is stored at the next end.
+// directory keeps everything, so what does not fit before the deadline is stored at the next end, or by a job without
+// GPUs if there is none.
 #pragma once
 
 #include <sys/types.h>
@@ -10,10 +11,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "common/base/result.h"
 #include "common/base/unique_fd.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/record/job_dir.h"
+#include "launcher/supervise/blocking_calls.h"
 #include "launcher/supervise/notice.h"
 #include "launcher/supervise/run_state.h"
 
@@ -37,15 +41,22 @@ std::optional<int64_t> hurry_ms(const NoticeReading& reading, int64_t now_unix_m
 struct StoreOutcome {
   bool tried = false;
   bool done = false;
-  std::string text;  // why it is not done: one sentence
+  bool late = false;  // it is not done because the time did not suffice
+  std::string text;   // why it is not done: one sentence
+  std::string job;    // the id of the job that it was handed to (store_job.h); empty: none
 };
 
 // What stored.json says of the outcome. Pure.
 std::string stored_text(const plan::LaunchPlan& plan, const StoreOutcome& outcome, int attempt, int64_t now_unix_ms);
 
+// The command that stores all of it. limit_ms: how long it may take; none: as long as it takes. Pure.
+std::vector<std::string> store_command(const plan::LaunchPlan& plan, const record::JobDir& dir,
+                                       std::optional<int64_t> limit_ms);
+
 class ResultStore {
  public:
-  explicit ResultStore(uv_loop_t* loop) : loop_(loop) {}
+  // run: which dlrun of the job this is.
+  ResultStore(uv_loop_t* loop, int run) : loop_(loop), run_(run), calls_(loop) {}
   ~ResultStore();
   ResultStore(const ResultStore&) = delete;
   ResultStore& operator=(const ResultStore&) = delete;
@@ -59,10 +70,20 @@ class ResultStore {
   // How far it is, in one sentence; empty if none is under way. Reads a file.
   std::string text() const;
 
+  // Submits a job that stores it all (store_job.h), then calls `then` with its id.
+  void hand_over(const plan::LaunchPlan& plan, const record::JobDir& dir, int attempt,
+                 std::function<void(const Result<std::string>&)> then);
+  // Ends the job that an earlier end was handed to, if there is one, without waiting for it: this run goes on with what
+  // it has stored. Reads a file.
+  void take_back(const record::JobDir& dir);
+  bool idle() const { return calls_.idle(); }
+
  private:
   bool look();
 
   uv_loop_t* loop_;
+  const int run_;
+  BlockingCalls calls_;
   pid_t pid_ = 0;
   UniqueFd errors_;
   std::string words_, progress_;

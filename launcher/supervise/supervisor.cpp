@@ -84,7 +84,7 @@ Status Supervisor::set_up() {
   checker_ = std::make_unique<BlockingCalls>(&loop_);
   log_times_ = std::make_unique<LogTimes>(&loop_);
   use_ = std::make_unique<UseKeeper>(&loop_);
-  results_ = std::make_unique<ResultStore>(&loop_);
+  results_ = std::make_unique<ResultStore>(&loop_, options_.run);
   journal_ = std::make_unique<Journal>(dir_, plan().under_slurm ? slurm_.get() : nullptr);
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);

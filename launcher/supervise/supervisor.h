@@ -61,6 +61,7 @@
 #include "launcher/supervise/silence_watch.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
+#include "launcher/supervise/store_job.h"
 #include "launcher/supervise/sweeper.h"
 #include "launcher/supervise/time_limit_watch.h"
 #include "launcher/supervise/use_keeper.h"
@@ -154,7 +155,8 @@ class Supervisor {
   void fetch_data();
   void on_fetched(int rank, const protocol::Fetched& fetched);
   std::string data_text() const;
-  void store_results(std::function<void()> then);
+  void store_results(AfterEnd after, const std::function<void()>& then);
+  void hand_over_store(AfterEnd after, const std::function<void()>& then);
   void hurry_store(int signal);
   void end_store(const std::function<void()>& then);
   std::string not_stored(const char* code) const;

@@ -46,17 +46,36 @@ std::string Supervisor::data_text() const {
 }
 
 // Stores what the run has, if it is to be stored and time is left, and then goes on with the end that was decided.
-void Supervisor::store_results(std::function<void()> then) {
+void Supervisor::store_results(AfterEnd after, const std::function<void()>& then) {
   stored_ = {};
   if (!plan().results || (plan().under_slurm && state_.killed)) return then();
+  if (plan().under_slurm) results_->take_back(dir_);
   const auto limit_ms = store_limit_ms(state_, stops_.end_ms(), unix_ms());
   if (limit_ms == 0) {
     stored_.text = "no time was left";
-    return end_store(then);
+    stored_.late = true;
+    return hand_over_store(after, then);
   }
   journal_->job(JobState::kStoring, "results are stored in " + dl::data::shown_place(plan().results->to));
-  results_->start(plan(), dir_, limit_ms, [this, then = std::move(then)](const StoreOutcome& outcome) {
+  results_->start(plan(), dir_, limit_ms, [this, after, then](const StoreOutcome& outcome) {
     stored_ = outcome;
+    hand_over_store(after, then);
+  });
+}
+
+// Whoever cancels a job wants nothing more of it.
+void Supervisor::hand_over_store(AfterEnd after, const std::function<void()>& then) {
+  const bool cancelled = state_.stop && state_.stop->cause == StopCause::kCancelled;
+  if (cancelled || !is_handed_over(plan(), after, stored_)) return end_store(then);
+  results_->hand_over(plan(), dir_, attempts_, [this, then](const Result<std::string>& job) {
+    if (job)
+      stored_.job = *job;
+    else
+      stored_.text += ", and no job without GPUs could be submitted to store them: " + job.error().text;
+    if (job)
+      voice_.say(fmt::format("job {} stores the results: {}", *job, stored_.text));
+    else
+      voice_.warn(fmt::format("the results are not stored: {}; they are in {}", stored_.text, dir_.root()));
     end_store(then);
   });
 }
@@ -97,6 +116,7 @@ void Supervisor::end_store(const std::function<void()>& then) {
 // What is added to the reason of an end whose results are not stored.
 std::string Supervisor::not_stored(const char* code) const {
   if (!plan().results || stored_.done || stored_.text.empty()) return {};
+  if (!stored_.job.empty()) return fmt::format("; job {} stores the results: {}", stored_.job, stored_.text);
   return fmt::format("; the results are not stored ({}): {}", code, stored_.text);
 }
 

@@ -63,7 +63,7 @@ void Supervisor::perform(const End& /*end*/) {
   give_companions_back();
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
-  store_results([this] { end_run(); });
+  store_results(AfterEnd::kOver, [this] { end_run(); });
 }
 
 void Supervisor::end_run() {
@@ -81,13 +81,13 @@ void Supervisor::end_run() {
   const std::string use = record_use();
   std::string words;
   int exit_status = judge_->exit_status();
-  if (decision.action == Action::kComplete && !not_stored(kResultsCode).empty()) {
+  if (decision.action == Action::kComplete && stored_.job.empty() && !not_stored(kResultsCode).empty()) {
     // The results are still in the job directory, and somebody has to fetch them from there.
     exit_status = kExitData;
     journal_->job(JobState::kFailed, reason + not_stored(kResultsCode), step, kResultsCode, exit_status);
     words = fmt::format("{}: {}{}; they are in {}\n", voice_.name(), reason, not_stored(kResultsCode), dir_.root());
   } else if (decision.action == Action::kComplete) {
-    journal_->job(JobState::kCompleted, reason, step, "000", 0);
+    journal_->job(JobState::kCompleted, reason + not_stored(kResultsCode), step, "000", 0);
     // A dlrun that takes over at the end has begun no attempt.
     if (!options_.quiet && attempt_.started_ms() == 0)
       words = voice_.name() + ": " + reason + "\n";
@@ -144,7 +144,7 @@ void Supervisor::settle(int exit_status, std::string last_words) {
     std::fputs(std::exchange(last_words, {}).c_str(), stderr);
     log_times_->flush();
     bool settled = journal_->comment_settled() && slurm_->idle() && companions_->idle() && lease_->idle() &&
-                   scaling_->idle() && log_times_->idle() && use_->idle();
+                   scaling_->idle() && log_times_->idle() && use_->idle() && results_->idle();
     // A cancelled job's comment cannot be set any more, so it is not waited for.
     bool cancelled = state_.stop && state_.stop->cause == StopCause::kCancelled;
     if (!settled && waited < (cancelled ? kSettleCancelledMs : kSettleLimitMs)) return false;

@@ -19,7 +19,7 @@ void Supervisor::perform(const PutBack& back) {
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
-  store_results([this, back] { put_back_unless_cancelled(back); });
+  store_results(back.hold ? AfterEnd::kHeld : AfterEnd::kQueued, [this, back] { put_back_unless_cancelled(back); });
 }
 
 void Supervisor::put_back(const PutBack& back) {
@@ -71,7 +71,7 @@ void Supervisor::perform(const AlreadyBack& /*back*/) {
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
-  store_results([this] { already_back(); });
+  store_results(AfterEnd::kQueued, [this] { already_back(); });
 }
 
 void Supervisor::already_back() {

@@ -125,13 +125,15 @@ dlctl() { on_login "$stage/bin/dlctl" "$@"; }
 
 # silent_server: on the login host, one that takes connections and never answers; its port is in ./port.
 silent_server() {
-  on_login python3 -c 'import socket, time
+  rm -f port
+  on_login python3 -c 'import os, socket
 server = socket.create_server(("", 0))
+open("pid", "w").write(str(os.getpid()))
 open("port", "w").write(str(server.getsockname()[1]) + "\n")
 held = []
 while True: held.append(server.accept())' >/dev/null 2>&1 &
-  listener=$!
   wait_file port '^[0-9]+$' 20
+  listener=$(cat pid)
 }
 
 @test "cancelled while data is fetched: status says so, it ends at once, and nothing is left" {
@@ -167,6 +169,54 @@ says_data() { dlctl status "$1" | grep -qE '^data +(looking at|fetching)'; }
   wait_for 30 "no dl-data runs" no_process 'libexec/slurm-dl/dl-data'
   wait_state "$job" CANCELLED 60
   run ! has_event "$job" 'HALTED|PENDING'
+}
+
+# late_results [options of sbatch]: a job whose results have to go to a server that is silent until its time limit, which it brings near itself.
+late_results() {
+  command -v rclone >/dev/null || skip "there is no rclone here, and the store that does not end is one of its"
+  silent_server
+  address=$(on_login hostname -I | tr ' ' '\n' | grep -m1 '^10\.77\.'):$(cat port)
+  printf '#!/bin/bash\nscontrol update jobid="$SLURM_JOB_ID" endtime=now+25\nexec dlrun -- sh -c "$@"\n' >late.sh
+  job=$(RCLONE_CONFIG_LAB_TYPE=webdav RCLONE_CONFIG_LAB_URL="http://$address/" submit -N1 --no-requeue --time=10 --dl-learners=1 --dl-results=lab:out "$@" late.sh 'echo part >$RESULT_DIR/part')
+}
+# handed_over: waits until it is, and sets $later to the job that stores them then.
+handed_over() {
+  wait_file "slurm-$job.out" '^dlrun: job [0-9]+ stores the results: the time did not suffice$' 90
+  later=$(sed -nE 's/^dlrun: job ([0-9]+) stores the results: .*/\1/p' "slurm-$job.out")
+}
+
+@test "results for which the time does not suffice are stored by a job without GPUs, which dlctl results finds" {
+  late_results
+  handed_over
+  [ "$(job_field "$later" JobName)" = "dl-store-$job" ]
+  [[ $(job_field "$later" TresPerNode) != *gpu* ]]
+  wait_completed "$job" 60
+  assert_contains "$(events "$job")" "^1 COMPLETED .*; job $later stores the results: the time did not suffice"
+  assert_contains "$(dlctl results "$job")" "^stored     not yet, since attempt 1, .*: job $later does it \\((PENDING|RUNNING)\\)$"
+  # The server answers from now on.
+  kill_process "$listener"
+  mkdir dav
+  on_login rclone serve webdav --addr "$address" dav >dav.log 2>&1 &
+  wait_state "$later" COMPLETED,FAILED 120
+  [ "$(cat "dav/out/$job/results/part")" = part ]
+  assert_contains "$(dlctl results "$job")" '^stored     yes, after attempt 1, '
+  [ "$(dlctl results "$job" --json | jq .stored)" = true ]
+}
+
+@test "the job that stores late results is cancelled by its name, and where none can be submitted one sentence says so" {
+  late_results
+  handed_over
+  on_login scancel --name="dl-store-$job"
+  wait_state "$later" CANCELLED 60
+  assert_contains "$(dlctl results "$job")" "^stored     no, after attempt 1, .*: the time did not suffice, and job $later, which was to do it, is CANCELLED; see "
+  [ "$(dlctl results "$job" --json | jq -r '.store_job + " " + .store_job_state')" = "$later CANCELLED" ]
+  kill_process "$listener"
+  late_results -p borrow
+  on_login scontrol update partitionname=batch state=inactive
+  wait_file "slurm-$job.out" 'no job without GPUs could be submitted to store them: ' 90
+  on_login scontrol update partitionname=batch state=up
+  assert_contains "$(output "$job")" "^dlrun: the results are not stored: the time did not suffice, and no job without GPUs could be submitted to store them: .*artition.*; they are in $PWD/dl-$job$"
+  [ -z "$(on_login squeue -h --name="dl-store-$job")" ]
 }
 
 # forged JOB DIR PLACE: of this job, a job directory of another user, whose record says that results are stored in PLACE.

@@ -72,7 +72,7 @@ class ResultStoreTest : public LoopTest {
   StoreOutcome stored(const std::string& script, std::optional<int64_t> limit_ms = {}) {
     std::ofstream(plan_.data_program) << "#!/bin/sh\n" << script;
     ::chmod(plan_.data_program.c_str(), 0755);
-    ResultStore store(&loop_);
+    ResultStore store(&loop_, 1);
     StoreOutcome outcome;
     bool over = false;
     store.start(plan_, record::JobDir(folder_), limit_ms, [&](const StoreOutcome& its) {
@@ -118,7 +118,7 @@ TEST_F(ResultStoreTest, is_ended_where_it_does_not_keep_its_deadline) {
 }
 
 TEST_F(ResultStoreTest, without_a_program_is_not_done) {
-  ResultStore store(&loop_);
+  ResultStore store(&loop_, 1);
   std::string text;
   store.start(plan_, record::JobDir(folder_), {}, [&](const StoreOutcome& its) { text = its.text; });
   uv_run(&loop_, UV_RUN_DEFAULT);

@@ -70,6 +70,7 @@ Status check_remote_here(const std::string& place) {
   const std::string name = place.substr(0, place.find(':'));
   if (!environment_value(remote_variable(name).c_str()).empty()) return {};
   const std::string path = configuration_path();
+  if (path.empty() && environment_value("HOME").empty()) return {};  // rclone finds the home directory by itself
   struct stat status {};
   if (!path.empty() && ::stat(path.c_str(), &status) == 0) {
     if (S_ISREG(status.st_mode) && (status.st_mode & 0077) != 0)

@@ -146,13 +146,16 @@ Status SubmitSide::check_image() const {
   return std::move(form).error().with_context("--dl-image");
 }
 
-// A job of another user (--uid) has another configuration of rclone, and a script may choose one by itself.
+// A job of another user (--uid) has another configuration of rclone, one with --export may have, and a script may
+// choose one by itself.
 Status SubmitSide::check_places_here() const {
   const std::string line = own_command_line();
   const BatchScript script = script_on_command_line(line);
   PlacesCheck how;
   how.config = args_.config.empty() ? default_site_config_path(true) : args_.config;
-  how.own_environment = !has_option(line.substr(0, script.at), "--uid") &&
+  const std::string options = line.substr(0, script.at);
+  how.own_environment = !has_option(options, "--uid") && !has_option(options, "--export") &&
+                        !script_has_option(script.text, "--export") &&
                         lower_case(line + script.text).find("rclone") == std::string::npos;
   return check_places(request_, how);
 }
@@ -184,7 +187,8 @@ Status SubmitSide::finish(spank_t spank) {
       return std::move(known).error();
   }
   if (request_.image && ::getenv(env::kControl) == nullptr) DL_TRY(check_image());
-  if (::getenv(env::kControl) == nullptr) DL_TRY(check_places_here());
+  // A step of a job is looked at no more: the job was, where its user has submitted it.
+  if (allocator_ || ::getenv("SLURM_JOB_ID") == nullptr) DL_TRY(check_places_here());
   if (!allocator_) {
     // A failure is not fatal: it only means that a forgotten --ntasks is noticed later.
     (void)spank_job_control_setenv(spank, kClientEnv, "srun", 1);

@@ -55,6 +55,9 @@ std::string said(const Status& status) {
 
 TEST_F(EarlyCheck, a_remote_is_looked_for_where_rclone_does) {
   EXPECT_NE(said(check_remote_here("lab:x")).find("not in your rclone configuration; make it"), std::string::npos);
+  ::unsetenv("HOME");
+  EXPECT_TRUE(check_remote_here("lab:x"));
+  ::setenv("HOME", folder_, 1);
   write(".rclone.conf", "[old]\n", 0600);
   EXPECT_TRUE(check_remote_here("old:x"));
   write(".config/rclone/rclone.conf", "[lab]\n", 0600);

@@ -18,6 +18,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "common/base/parse.h"
@@ -37,13 +38,28 @@ constexpr size_t kMostText = 64 << 20;
 // The rights for a user whom this machine does not know.
 const Identity kNobody = {65534, 65534, ""};
 
+// What the machine's name services say of a user is asked once: a list may have thousands of jobs, and where users are
+// in a directory such as LDAP each question may go over the network.
+struct Known {
+  Identity identity;
+  std::vector<gid_t> groups;  // empty: not asked yet; else at least the user's own
+};
+std::map<std::string, Known>& known_users() {
+  static std::map<std::string, Known> users;
+  return users;
+}
+
 Result<Identity> identity_of(const std::string& user) {
+  const auto known = known_users().find(user);
+  if (known != known_users().end()) return known->second.identity;
   const struct passwd* entry = ::getpwnam(user.c_str());  // NOLINT(concurrency-mt-unsafe): one thread
   if (entry == nullptr)
     return Error{Errc::kDenied, fmt::format("user '{}' is not known on this machine, so dlctl cannot act with that "
                                             "user's rights; allowed: dlctl where the user is known",
                                             printable(user, 100))};
-  return Identity{entry->pw_uid, entry->pw_gid, user};
+  const Identity identity{entry->pw_uid, entry->pw_gid, user};
+  known_users()[user].identity = identity;
+  return identity;
 }
 
 // The identity of a user id; its group is `group` if the id has no name.
@@ -80,8 +96,24 @@ Result<Identity> owner_of(const Job& job) {
   return identity_of(status.st_uid, status.st_gid);
 }
 
+// All groups of a user who has a name.
+const std::vector<gid_t>& groups_of(const Identity& who) {
+  Known& known = known_users()[who.name];
+  known.identity = who;
+  for (size_t room = 64; known.groups.empty(); room *= 2) {
+    std::vector<gid_t> groups(room);
+    int count = static_cast<int>(room);
+    if (::getgrouplist(who.name.c_str(), who.gid, groups.data(), &count) < 0) continue;  // there are more
+    groups.resize(static_cast<size_t>(count));
+    known.groups = std::move(groups);
+  }
+  return known.groups;
+}
+
 bool take_groups(const Identity& who) {
-  return who.name.empty() ? ::setgroups(0, nullptr) == 0 : ::initgroups(who.name.c_str(), who.gid) == 0;
+  if (who.name.empty()) return ::setgroups(0, nullptr) == 0;
+  const std::vector<gid_t>& groups = groups_of(who);
+  return ::setgroups(groups.size(), groups.data()) == 0;
 }
 
 // What other programs may need of root's environment. Its other values may be secrets, and whoever has a process's
@@ -206,6 +238,7 @@ Result<std::string> made_as_owner(const Job& job, const std::function<std::strin
   if (::geteuid() != 0) return make();
   DL_TRY_ASSIGN(const Identity who, owner_of(job));
   if (who.uid == 0) return make();
+  if (!who.name.empty()) (void)groups_of(who);  // here, so that not each child asks anew
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("pipe", errno);
   const UniqueFd in(ends[0]);

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 
+#include "common/base/clock.h"
 #include "common/base/parse.h"
 #include "common/contract/path_pattern.h"
 #include "common/process/child_process.h"
@@ -36,9 +38,18 @@ constexpr int kMostRuns = 1000000;
 // Runs listed of one job: anybody who may write there can make any number of folders
 constexpr size_t kMostListed = 1000;
 
-std::string job_dir_pattern() {
-  auto site = load_site_config(default_site_config_path(true));
-  return site ? site->job_dir : SiteConfig().job_dir;
+// dl.toml is read once for a whole list: it may have hundreds of tenants, and the list thousands of jobs. `dlctl top`
+// and `status --watch` make a list every few seconds, and follow a change soon.
+const std::string& job_dir_pattern() {
+  constexpr int64_t kKeptMs = 2000;
+  static std::optional<int64_t> read_ms;
+  static std::string pattern;
+  if (!read_ms || monotonic_ms() - *read_ms > kKeptMs) {
+    auto site = load_site_config(default_site_config_path(true));
+    pattern = site ? site->job_dir : SiteConfig().job_dir;
+    read_ms = monotonic_ms();
+  }
+  return pattern;
 }
 
 // Parses "12.2" or "12_3.2", a run of a job, into the job's id and the run's number. 0 if it has no such form.
@@ -66,11 +77,19 @@ PathNames names_for(const std::string& id, const Named& job) {
   PathNames names;
   name_job(id, &names);
   names.name = job.name;
+  static std::map<std::string, PathNames> known;  // the machine's name services are asked once for each user
+  const auto found = known.find(job.user);
+  if (found != known.end()) {
+    names.user = found->second.user;
+    names.home = found->second.home;
+    return names;
+  }
   // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
   const struct passwd* user = job.user.empty() ? ::getpwuid(::getuid()) : ::getpwnam(job.user.c_str());
   if (user != nullptr) {
     names.user = user->pw_name;
     names.home = user->pw_dir;
+    known[job.user] = names;
   }
   return names;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A learner that sleeps and saves: learner FOLDER STEPS STEP_MS MIB. It trains STEPS train steps of STEP_MS, with MIB MiB to
- * save, and resumes where an earlier attempt stopped. FOLDER/main.JOB and FOLDER/done.JOB hold seconds of CLOCK_REALTIME, the
- * clock that the scripts of jobs read, too, and the train steps that it has done. Where its checkpoints go is said by the
- * environment, under dlrun and under srun alike.
+ * A learner that sleeps and saves: learner FOLDER STEPS STEP_MS MIB. It trains STEPS train steps of STEP_MS, with MIB
+ * MiB to save, and resumes where an earlier attempt stopped. FOLDER/main.JOB and FOLDER/done.JOB hold seconds of
+ * CLOCK_REALTIME, the clock that the scripts of jobs read, too, and the train steps that it has done. Where its
+ * checkpoints go is said by the environment, under dlrun and under srun alike.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,8 @@ static void note(const char* folder, const char* event, int64_t step) {
   snprintf(path, sizeof path, "%s/%s.%s", folder, event, job != NULL ? job : "0");
   snprintf(temporary, sizeof temporary, "%s.tmp", path);
   FILE* file = fopen(temporary, "w");
-  if (file == NULL || fprintf(file, "%lld.%06ld %lld\n", (long long)now.tv_sec, now.tv_nsec / 1000, (long long)step) < 0 ||
+  if (file == NULL ||
+      fprintf(file, "%lld.%06ld %lld\n", (long long)now.tv_sec, now.tv_nsec / 1000, (long long)step) < 0 ||
       fclose(file) != 0 || rename(temporary, path) != 0) {
     perror(path);
     exit(1);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ./run measures where no machine of ours is large enough: one round of dlpolicyd, without Slurm, on made-up records.
+// What ./run measures where no machine of ours is large enough: one round of dlpolicyd, without Slurm, on made-up
+// records.
 //
 //     round_once NODES RUNNING PENDING TENANTS SEED
 //
 // Nodes of 8 GPUs in switches of 16. RUNNING jobs of 1 to 8 GPUs fill them in turn, half of them lent; the PENDING ones
 // are of all tenants, half of them more than their quota. Prints "VIEW DECIDE PLAN METRICS QUOTA MIB ACTIONS": the
-// seconds until Slurm's records are a state (observe::view_cluster), until it is decided, until the changes in Slurm are
-// known, and until metrics are written; the seconds that the rows of `dlctl quota` take beyond that; the most memory
-// that the process had, and how many changes there are.
+// seconds until Slurm's records are a state (observe::view_cluster), until it is decided, until the changes in Slurm
+// are known, and until metrics are written; the seconds that the rows of `dlctl quota` take beyond that; the most
+// memory that the process had, and how many changes there are.
 #include <fmt/core.h>
 #include <sys/resource.h>
 
@@ -84,14 +85,15 @@ observe::Records records_of(const Size& size, Dice* dice) {
   records.now_s = kNow;
   for (int i = 0; i < size.nodes; ++i) records.nodes.push_back({fmt::format("n{}", i + 1), "gpu:a100:8(S:0-1)", true});
   for (int i = 0; i < size.nodes; i += kSwitch)
-    records.leaf_switches.push_back({fmt::format("s{}", i), fmt::format("n[{}-{}]", i + 1, std::min(i + kSwitch, size.nodes))});
+    records.leaf_switches.push_back(
+        {fmt::format("s{}", i), fmt::format("n[{}-{}]", i + 1, std::min(i + kSwitch, size.nodes))});
   int64_t id = 0;
   int node = 0, left = kGpus;
   for (int i = 0; i < size.running && node < size.nodes; ++i) {
     const int gpus = std::min(left, 1 << dice->from(0, 3));
     const bool own = i % 2 == 0;
-    observe::JobRecord job =
-        job_of(++id, label_of(dice->from(0, size.tenants - 1), gpus, own ? policy::Charge::kOwn : policy::Charge::kBorrowed));
+    observe::JobRecord job = job_of(
+        ++id, label_of(dice->from(0, size.tenants - 1), gpus, own ? policy::Charge::kOwn : policy::Charge::kBorrowed));
     job.phase = observe::JobPhase::kRunning;
     job.start_s = kNow - dice->from(100, 86'400);
     job.nodes = fmt::format("n{}", node + 1);

@@ -202,6 +202,8 @@ class Viewer {
     if (job.promised) have_chosen_size(label, &job);
     // Slurm adds the site factor at once. If it has not done so yet, the priority does not contain it.
     job.priority = record.priority < record.site_factor ? record.priority : record.priority - record.site_factor;
+    // Slurm's least priority is 1, which it does not add: without weights that is what a job without a site factor has.
+    if (record.priority > 0) job.priority = std::max<int64_t>(1, job.priority);
     job.with_siblings = !record.elements.empty();
     return job;
   }

@@ -79,3 +79,9 @@ measured() {
   DL_BUILD_DIR=$top_builddir "$top_srcdir/tests/bench/observe/run" --quick --only kills --json >"$BATS_TEST_TMPDIR/kills.json"
   jq -e 'map(.ours) == [5, 5]' "$BATS_TEST_TMPDIR/kills.json"
 }
+
+@test "the site bench makes a round of dlpolicyd on made-up records, and judges it" {
+  output=$(DL_BUILD_DIR=$top_builddir "$top_srcdir/tests/bench/site/run" --quick --only simulated --json 2>/dev/null) || [ $? -eq 1 ]
+  jq -e '[.[].name] | index("simulated.200x10000.round") != null and index("simulated.200x10000.mib") != null' <<<"$output"
+  jq -e 'all(.ours > 0)' <<<"$output"
+}

@@ -2,6 +2,8 @@
 // How many messages to slurmctld a long queue takes: what cannot start is left as it was submitted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "slurm-plugin/policyd/pace.h"
 #include "slurm-plugin/policyd/planner.h"
 #include "slurm-plugin/policyd/report.h"
@@ -62,6 +64,30 @@ TEST(LongQueueTest, ClaimsThatCannotStartTakeNoMessage) {
     for (auto& job : records.jobs)
       if (job.id == action.job) job.priority = job.site_factor = *action.update.site_factor;
   EXPECT_TRUE(plan_for(records).empty());
+}
+
+// Where a site has no weights of priorities, which is Slurm's default, a job has the priority 1, which is Slurm's
+// least, and one with a site factor has just that. It is still the next one: else the others would be, and round by
+// round each job of a queue got a rank.
+TEST(LongQueueTest, WhoWasRankedIsStillTheNextWherePrioritiesHaveNoWeights) {
+  for (const int64_t weighted : {0, 1000}) {
+    observe::Records records = full_cluster();
+    for (int i = 0; i < 1000; ++i) {
+      auto& job = add_pending(&records, 1000 + i, label("t" + std::to_string(i % kTenants), 1, Charge::kOwn));
+      job.begin_s = kNow - 1;
+      job.priority = std::max<int64_t>(1, weighted);
+    }
+    size_t messages = 0;
+    for (int round = 0; round < 3; ++round) {
+      for (const Action& action : plan_for(records)) {
+        observe::JobRecord& job = records.jobs[action.job - 1000 + kTenants];
+        job.site_factor = action.update.site_factor.value_or(job.site_factor);
+        job.priority = std::max<int64_t>(1, weighted + job.site_factor);
+        ++messages;
+      }
+    }
+    EXPECT_EQ(messages, size_t{2} * kTenants) << weighted;
+  }
 }
 
 // Slurm's own order counts, not the one of submission: whoever Slurm would start next has the rank.

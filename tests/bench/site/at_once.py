@@ -81,8 +81,8 @@ def one_round(site, count, number, steps):
     return {"mean": took.mean, "least": took.least, "most": took.most, "deviation": took.deviation, "run": ran.mean}
 
 
-def measure(build, quick, told):
-    counts, steps, runs = ((4, 8), 20, 1) if quick else (COUNTS, STEPS, 5)
+def measure(build, quick, told, runs):
+    counts, steps, runs = ((4, 8), 20, 1) if quick else (COUNTS, STEPS, runs or 5)
     ours = Site(build, "ours", NODES, GPUS, True, conf=CONF)
     bare = None
     try:

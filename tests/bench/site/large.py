@@ -31,7 +31,7 @@ def add_nodes(site, nodes):
     until(site.answers, 120, "slurmctld answers")
 
 
-def measure(build, quick, told):
+def measure(build, quick, told, _runs):
     nodes, waiting, quiet_s = (100, 40, 5) if quick else (NODES, WAITING, QUIET_S)
     site = Site(build, "large", 1, GPUS, True, TENANTS, 800)
     found = {}

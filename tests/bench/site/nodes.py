@@ -123,13 +123,13 @@ TARGETS = {"sbatch.p50": "<= 1.5", "submit.p50": "<= 1.1", "squeue": "<= 1.5"}
 LIMITS = {"policyd.round": 1.0, "quota": 2.0, "why": 2.0, "status": 2.0, "status.job": 1.0}
 
 
-def measure(build, quick, told):
+def measure(build, quick, told, runs):
     site = Site(build, "nodes", 20 if quick else NODES, GPUS, True, TENANTS, max(8, (20 if quick else NODES) * GPUS // TENANTS),
                 conf=("MinJobAge=60",))
     told(0, 1, "%d nodes are up after %.0f s" % (site.nodes, site.up_s))
     try:
         subjects = {name: lambda number, o=ours: one_round(site, o, number, quick, told) for name, ours in (("ours", True), ("without", False))}
-        found = alternate(subjects, 1 if quick else 3, 0, told)
+        found = alternate(subjects, 1 if quick else runs or 3, 0, told)
     finally:
         site.close()
     rows = []

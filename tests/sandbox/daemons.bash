@@ -32,7 +32,8 @@ start_daemon() {
   case $1 in
     munged)
       rm -f "$SB_DIR"/munge/socket*
-      spawn munged login munged --foreground --force --key-file="$SB_DIR/munge/private/key" --socket="$SB_DIR/munge/socket" \
+      # One for all nodes: with munge's 2 threads, hundreds of jobs that end at once find it busy.
+      spawn munged login munged --foreground --force --num-threads="$((SB_NODES > 16 ? 10 : 2))" --key-file="$SB_DIR/munge/private/key" --socket="$SB_DIR/munge/socket" \
         --pid-file="$SB_DIR/munge/private/pid" --log-file="$SB_DIR/munge/private/log" --seed-file="$SB_DIR/munge/private/seed"
       wait_until 5 munge_works || die "munged does not answer: $(tail -n 2 "$SB_DIR/log/munged.out")"
       ;;

@@ -25,6 +25,8 @@ class ServerPoolTest : public LoopTest {
     plan_.job_dir = folder_;
   }
   ~ServerPoolTest() override { std::filesystem::remove_all(folder_); }
+  // What a pool has left to do refers to it.
+  void finish() { uv_run(&loop_, UV_RUN_DEFAULT); }
   std::string folder_ = testing::TempDir() + "pool-XXXXXX";
   plan::LaunchPlan plan_;
 };
@@ -52,6 +54,7 @@ TEST_F(ServerPoolTest, ANewPoolForEachAttemptWithASecretOfItsOwn) {
   pool.close();
   EXPECT_FALSE(pool.is_open());
   EXPECT_NE(::access(file.c_str(), F_OK), 0);
+  finish();
 }
 
 TEST_F(ServerPoolTest, ItsPlacesAreThoseOfThePlan) {
@@ -61,6 +64,7 @@ TEST_F(ServerPoolTest, ItsPlacesAreThoseOfThePlan) {
   for (int place = 0; place < 3; ++place) pool.places().free(place);
   EXPECT_EQ(pool.places().start(pool.now(), 0).size(), 2U) << "as many as the least";
   pool.close();
+  finish();
 }
 
 TEST_F(ServerPoolTest, AFolderThatCannotBeWrittenIsSaid) {

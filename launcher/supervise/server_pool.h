@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elastic pool of an attempt: its directory (launcher/pool), which dlrun hosts, and the places of its servers. A
-// new pool for each attempt. The directory has a thread of its own; this class is used from the loop's thread. After close()
-// the loop must run until nothing is left to do before this is destroyed.
+// new pool for each attempt. The directory has a thread of its own; this class is used from the loop's thread. After
+// close() the loop must run until nothing is left to do before this is destroyed.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@ setup() {
 @test "a learner that stops in mid-training is named, though the others write on; all stacks are kept" {
   [[ -x $learner ]] || skip "built without HDF5"
   run "$dlrun" -n 2 --hang-timeout 3s -c ck --job-dir job -- \
-    sh -c '[ $RANK = 1 ] && { (sleep 1.5; kill -STOP $$) & }; exec "$0" 100000 50' "$learner"
+    sh -c '[ $RANK = 1 ] && { (sleep 1.5; kill -STOP $$) & }; exec "$0" 100003 50' "$learner"
   [ "$status" -eq 77 ]
   contains "$output" 'learner 1 has made no progress for [0-9]+ s; writing stack traces to .*/logs/attempt-1'
   contains "$output" 'learner 1 hangs: no progress for [0-9]+ s at train step [0-9]+, where others are at [0-9]+, stopped by a signal'
@@ -19,7 +19,7 @@ setup() {
   contains "$(cat job/logs/attempt-1/learner-1.stacks.txt)" '^thread [0-9]+ toy_learner, T \(stopped\), wchan'
   [ -s job/logs/attempt-1/learner-0.stacks.txt ]
   contains "$(jq -rc 'select(.learner == 1) | [.state, .code, .failure]' job/events.jsonl)" '"FAILED","S220","no-progress"'
-  run pgrep -f "toy_learner 100000 50"
+  run pgrep -f "toy_learner 100003 50"
   [ -z "$output" ]
 }
 

@@ -154,8 +154,10 @@ void warn_about_use(const PlanInput& input, const std::vector<int>& count, bool 
                              (gpus - used == 1 ? " is" : " are") + " not used by this dlrun");
   if (overcommit || (!plan->under_slurm && cpus > 0 && plan->world_size() > cpus)) {
     const bool one = plan->world_size() == 1;  // beside other dlruns of the job
-    plan->warnings.push_back(count_text(plan->world_size(), "learner") + (one ? " has to share " : " share ") +
-                             count_text(cpus, "CPU") +
+    const std::string who =
+        plan->pool ? count_text(plan->learner_count(), "learner") + " and up to " + count_text(plan->servers, "server")
+                   : count_text(plan->world_size(), "learner");
+    plan->warnings.push_back(who + (one ? " has to share " : " share ") + count_text(cpus, "CPU") +
                              (plan->under_slurm ? "; ask for more with --cpus-per-task or --cpus-per-gpu" : ""));
   }
 }

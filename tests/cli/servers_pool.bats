@@ -99,6 +99,7 @@ start() { # OPTION... -- ROUNDS [MS]
   contains "$output" '^\[0\] pool at 127.0.0.1:[0-9]+, 600$'
   run "$dlrun" --dry-run -f cpp -n 2 --servers 1:3 -- ./x
   contains "$output" '^learners +2 and 1 to 3 parameter servers on 1 node'
+  (($(nproc) > 4)) || contains "$output" '^warning +2 learners and up to 3 servers share '
   contains "$output" 'DL_POOL'
 }
 

@@ -97,7 +97,7 @@ PathNames names_for(const std::string& id, const Named& job) {
 // The directory of a job of Slurm's, or an empty path.
 std::string find_dir(const std::string& id, const Named& job, const std::optional<record::JobComment>& comment) {
   if (comment && !comment->dir.empty()) return comment->dir;
-  const std::string pattern = job_dir_pattern();
+  const std::string& pattern = job_dir_pattern();
   const PathNames names = names_for(id, job);
   // Looks with the rights of the job's user: root may not be able to see the folder (on NFS), and need not.
   const FileRights rights(job.user);

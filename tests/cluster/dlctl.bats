@@ -316,6 +316,7 @@ SH
   learner=$top_builddir/tests/lib/toy_learner
   [[ -x $learner ]] || skip "built without HDF5"
   printf '#!/bin/bash\nexec dlrun --checkpoint "ck-$SLURM_JOB_ID,every=10m" -- %s 100000 50\n' "$learner" >train.sh
+  wait_nodes idle 60 # top lists a job that is still completing, and keeps it
   first=$(submit --dl-framework=generic --dl-learners=1 --job-name=first train.sh)
   second=$(submit --dl-framework=generic --dl-learners=1 --job-name=second train.sh)
   wait_dl "$first" PROCESSING 120

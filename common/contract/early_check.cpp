@@ -33,8 +33,8 @@ std::string configuration_path() {
   return there == places.end() ? "" : *there;
 }
 
-// The beginning of a path that is there before the job: up to the first part with a placeholder, where that part is
-// new with each job; a path up to a name that may be there already is cut to "".
+// What can be looked at of an absolute path before the job has a number: "/data/out-%j/x" gives "/data/", since each
+// job makes a new folder there. "/data/%x/x" gives "", since the folder of that name may exist, with other permissions.
 std::string known_part(std::string path) {
   for (size_t at = path.find("%u"); at != std::string::npos; at = path.find("%u", at))
     path.replace(at, 2, environment_value("USER"));
@@ -88,8 +88,9 @@ Status check_remote_here(const std::string& place) {
 }
 
 Status check_can_store(const std::string& path) {
+  if (path.empty() || path.front() != '/') return {};
   std::string there = known_part(path);
-  if (there.empty() || there.front() != '/') return {};
+  if (there.empty()) return {};
   const auto without_slashes = [](std::string* text) {
     while (text->size() > 1 && text->back() == '/') text->pop_back();
   };

@@ -20,8 +20,9 @@ std::string remote_variable(std::string_view remote);
 // environment. kNotFound: it is in neither; kDenied: others can read the configuration.
 Status check_remote_here(const std::string& place);
 
-// Whether a job could make this absolute path, which may hold placeholders (path_pattern.h): kDenied or kExists with
-// "'PATH' ...: ..." if the first folder of it that is there may not be written to, or is none.
+// Whether a job could make this path, which may hold placeholders (path_pattern.h): kDenied or kExists with
+// "'PATH' ...: ..." if the lowest folder of it that exists may not be written to, or is no folder. Nothing is said of a
+// relative path, which begins where the job does.
 Status check_can_store(const std::string& path);
 
 }  // namespace dl::data

@@ -10,10 +10,9 @@
 
 namespace dl::submit {
 
-// Runs `dl-data check`, for a few seconds at most. work_dir: where the job will start. The error is the user's,
-// "--data:
-// ..."; what could not be found out is none, and *note then says why. A value that cannot be read is none either, since
-// read_request() has told of it.
+// Runs `dl-data check`, for 20 seconds at most for each place. work_dir: where the job will start. kInvalid with the
+// option in front ("--data: ...") for what the user has to mend. What could not be found out is no error, and *note
+// then says why; nor is a value that cannot be read, since read_request() has told of it.
 Status check_places(const RunCommand& run, const std::string& work_dir, std::string* note);
 
 }  // namespace dl::submit

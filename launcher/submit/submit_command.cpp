@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 
 #include "common/base/parse.h"
 #include "common/contract/data_request.h"
@@ -143,9 +144,8 @@ int submit_command(const RunCommand& run) {
     return 0;
   }
   std::string note;
-  const std::string start = value_of(*input, "chdir");
-  if (Status there = check_places(run, start.front() == '/' ? start : input->work_dir + "/" + start, &note); !there)
-    return failed(there.error(), kExitUsage);
+  const std::filesystem::path start = std::filesystem::path(input->work_dir) / value_of(*input, "chdir");
+  if (Status there = check_places(run, start.string(), &note); !there) return failed(there.error(), kExitUsage);
   if (!run.quiet && !note.empty()) std::fprintf(stderr, "dlrun: %s\n", note.c_str());
   const auto written = write_script(input->work_dir, file_name_for(value_of(*input, "job-name")), *script);
   if (!written) return failed(written.error(), kExitCannotStart);

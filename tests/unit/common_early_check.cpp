@@ -94,7 +94,7 @@ TEST_F(EarlyCheck, a_place_is_refused_where_a_file_is_in_its_way) {
             "'" + at("taken/out") + "' cannot be made: " + at("taken") +
                 " is not a folder; allowed: a place in a folder that you may write to");
   EXPECT_FALSE(check_can_store(at("taken/job-%j")));
-  EXPECT_TRUE(check_can_store("relative/place"));
+  for (const char* relative : {"relative/place", "%j/out", "out-%j", ""}) EXPECT_TRUE(check_can_store(relative));
 }
 
 TEST_F(EarlyCheck, a_folder_that_may_not_be_written_to_is_refused_unless_a_name_below_it_may_be_there) {

@@ -19,8 +19,8 @@ struct SocketAddress {
 // "127.0.0.1:5", "[::1]:5"
 std::string endpoint(const std::string& host, int port);
 
-// HOST:PORT with a host that may be a name, as one with a number. May wait for a server of names. kInvalid: it is no
-// such address, or there is no such host; kIo: who knows is not to be reached.
+// HOST:PORT with the host's number where it has a name. May wait for a name server. kInvalid: it is no such address, or
+// there is no such host; kIo: the name server does not answer.
 Result<std::string> numeric_endpoint(const std::string& address);
 
 // Of HOST:PORT with a number, which waits for nothing. kInvalid.

@@ -40,7 +40,7 @@ enum class Kind : uint8_t {
   kBye,       // it holds nothing any more, or the pool is closed: it may end
   // A member to another; number counts the messages from one to the other.
   kInstall,  // slot, epoch, bytes: write_state(): the slot as a whole
-  kForward,  // slot, epoch, client, key, bytes, bytes led by the client's number: an update. status 1: a farewell
+  kForward,  // slot, epoch, client, key, bytes: an update, led by its number at the client. status 1: a farewell
   kAck,      // number: that and all before are done. status 1: it was refused, 2: the object failed
   // A client to the directory.
   kTableAsked,

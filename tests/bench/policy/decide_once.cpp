@@ -19,23 +19,16 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <string>
 
 #include "slurm-plugin/policy/decide.h"
 #include "slurm-plugin/policy/placement.h"
+#include "tests/bench/lib/dice.h"
 
 namespace dl::policy {
 namespace {
 
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : engine_(seed * 0x9E3779B97F4A7C15U + 1) {}
-  int from(int low, int high) { return low + static_cast<int>(engine_() % static_cast<uint64_t>(high - low + 1)); }
-
- private:
-  std::mt19937_64 engine_;
-};
+using bench::Dice;
 
 struct Kind {
   const char* name;

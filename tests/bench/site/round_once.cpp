@@ -16,7 +16,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <string>
 
 #include "slurm-plugin/observe/cluster_view.h"
@@ -25,24 +24,18 @@
 #include "slurm-plugin/policyd/job_counts.h"
 #include "slurm-plugin/policyd/metrics.h"
 #include "slurm-plugin/policyd/planner.h"
+#include "tests/bench/lib/dice.h"
 
 namespace dl::policyd {
 namespace {
+
+using bench::Dice;
 
 constexpr int64_t kNow = 1'796'000'000;
 constexpr int kGpus = 8, kSwitch = 16;
 
 struct Size {
   int nodes, running, pending, tenants;
-};
-
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : engine_(seed * 0x9E3779B97F4A7C15U + 1) {}
-  int from(int low, int high) { return low + static_cast<int>(engine_() % static_cast<uint64_t>(high - low + 1)); }
-
- private:
-  std::mt19937_64 engine_;
 };
 
 policy::ClusterState site_of(const Size& size) {

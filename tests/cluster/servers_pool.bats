@@ -27,10 +27,20 @@ output() { cat "slurm-$1.out" 2>/dev/null; }
 servers() { on_login dlctl status "$1" --json 2>/dev/null | jq -r '.[0].servers'; }
 has_servers() { [[ $(servers "$1") =~ ^"$2 server"s?" of "[0-9]+" to "[0-9]+$ ]]; }
 
+# count_job SERVERS ROUNDS: submits it for three nodes; two learners count so many rounds.
+count_job() {
+  printf '#!/bin/bash\ndlrun -- %s %s 20\n' "$count" "$2" >train.sh
+  submit -N3 --exclusive --dl-framework=cpp --dl-learners=2 --dl-servers="$1" train.sh
+}
+# counted_right JOB: both learners have found each key right, in the job's first attempt.
+counted_right() {
+  [ "$(output "$1" | grep -c '0 keys are wrong$')" -eq 2 ]
+  run ! grep -E 'restart|attempt 2' "slurm-$1.out"
+}
+
 # bats test_tags=versions
 @test "a pool of servers on CPUs grows over the nodes and shrinks, and its job counts right" {
-  printf '#!/bin/bash\ndlrun -- %s 600 20\n' "$count" >train.sh
-  job=$(submit -N3 --exclusive --dl-framework=cpp --dl-learners=2 --dl-servers=1:4 train.sh)
+  job=$(count_job 1:4 600)
   wait_for 60 "one server" has_servers "$job" 1
   echo 4 >wanted
   wait_for 60 "four servers" has_servers "$job" 4
@@ -38,15 +48,13 @@ has_servers() { [[ $(servers "$1") =~ ^"$2 server"s?" of "[0-9]+" to "[0-9]+$ ]]
   echo 1 >wanted
   wait_for 60 "one server again" has_servers "$job" 1
   wait_state "$job" COMPLETED 90
-  [ "$(output "$job" | grep -c '0 keys are wrong$')" -eq 2 ]
+  counted_right "$job"
   assert_contains "$(output "$job")" 'dlrun: 2 learners and 1 to 4 servers of cpp on 3 nodes'
-  run ! grep -E 'restart|attempt 2' "slurm-$job.out"
 }
 
 @test "a node that holds servers alone is lost: the copies take over, the learners go on, and the node leaves the job" {
-  # The first node has both learners' tasks; n3 gets a server.
-  printf '#!/bin/bash\ndlrun -- %s 900 20\n' "$count" >train.sh
-  job=$(submit -N3 --exclusive --dl-framework=cpp --dl-learners=2 --dl-servers=2:4 train.sh)
+  # The first node has both learners' tasks; n3 has servers.
+  job=$(count_job 2:4 900)
   wait_for 60 "two servers" has_servers "$job" 2
   echo 4 >wanted
   wait_for 60 "four servers" has_servers "$job" 4
@@ -54,8 +62,7 @@ has_servers() { [[ $(servers "$1") =~ ^"$2 server"s?" of "[0-9]+" to "[0-9]+$ ]]
   dl_sandbox node cut n3
   wait_for 60 "n3 is told to be lost" grep -qE 'server [0-3] on n3 was lost: node n3 does not answer' "slurm-$job.out"
   wait_state "$job" COMPLETED 120
-  [ "$(output "$job" | grep -c '0 keys are wrong$')" -eq 2 ]
-  run ! grep -E 'restart|attempt 2' "slurm-$job.out"
+  counted_right "$job"
   [ "$(job_field "$job" NodeList)" = 'n[1-2]' ]
 }
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/server_places.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <utility>
+
+#include "launcher/pool/slots.h"
 
 namespace dl::supervise {
 namespace {
@@ -88,6 +93,27 @@ ServerPlaces::Loss ServerPlaces::lost(int place, const Pool& pool, int64_t now_m
   its.what = What::kLost;
   if (!ran) return {true, End::kFailed};
   return {false, judge(/*well=*/false, now_ms - its.since_ms, before, pool, now_ms)};
+}
+
+void LostState::failed(Failure failure, int64_t now_ms) {
+  last_ = std::move(failure);
+  last_->at_ms = now_ms;
+}
+
+std::optional<Failure> LostState::cause(int lost, int64_t now_ms) {
+  if (lost == 0) return std::nullopt;
+  if (!since_ms_) since_ms_ = now_ms;
+  if (last_ && last_->at_ms >= *since_ms_ - kEndMs) return last_;
+  if (now_ms - *since_ms_ < kEndMs) return std::nullopt;
+  Failure failure;
+  failure.server = Failure::kSomeServer;
+  failure.kind = Failure::Kind::kHang;
+  failure.text = lost_text(lost);
+  return failure;
+}
+
+std::string lost_text(int lost) {
+  return fmt::format("the pool has lost the state of {} of its {} slots", lost, pool::kSlots);
 }
 
 }  // namespace dl::supervise

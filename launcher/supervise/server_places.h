@@ -11,7 +11,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
+
+#include "launcher/supervise/first_cause.h"
 
 namespace dl::supervise {
 
@@ -72,5 +76,24 @@ class ServerPlaces {
   int failures_ = 0;       // in a row
   int64_t failed_ms_ = 0, not_before_ms_ = 0;
 };
+
+// Which failure the run has when the pool has lost state. dlrun and the directory hear of a server's end in any order,
+// so the failure that came within kEndMs before or after is awaited. If none comes, a server lives that the directory
+// gave up because it said nothing.
+class LostState {
+ public:
+  static constexpr int64_t kEndMs = 1000;
+
+  void failed(Failure failure, int64_t now_ms);  // a server
+  // lost: of the pool's slots. None: nothing is lost, or the failure is still awaited.
+  std::optional<Failure> cause(int lost, int64_t now_ms);
+
+ private:
+  std::optional<Failure> last_;
+  std::optional<int64_t> since_ms_;  // when state was first seen to be lost
+};
+
+// "the pool has lost the state of 12 of its 1024 slots"
+std::string lost_text(int lost);
 
 }  // namespace dl::supervise

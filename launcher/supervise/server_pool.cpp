@@ -33,6 +33,7 @@ Status ServerPool::open(const plan::LaunchPlan& plan, const std::string& endpoin
   std::vector<int> nodes;
   for (size_t rank = static_cast<size_t>(plan.learner_count()); rank < plan.learners.size(); ++rank)
     nodes.push_back(plan.learners[rank].node);
+  lost_state_ = {};
   places_ = ServerPlaces(std::move(nodes), asked_.min);
   return {};
 }

@@ -30,6 +30,7 @@ class ServerPool {
   pool::DirectoryFacts facts() const { return directory_ ? directory_->facts() : pool::DirectoryFacts(); }
   ServerPlaces::Pool now() const;
   ServerPlaces& places() { return places_; }
+  LostState& lost_state() { return lost_state_; }
 
   // "2 servers of 1 to 4, 3 wanted, 512 of 1024 slots move"; empty if it is not open.
   std::string text() const;
@@ -37,6 +38,7 @@ class ServerPool {
  private:
   std::unique_ptr<pool::Directory> directory_;
   ServerPlaces places_;
+  LostState lost_state_;
   ServerRange asked_;
   std::string secret_file_;
   BlockingCalls calls_;  // closes directories

@@ -143,7 +143,6 @@ class Supervisor {
 
   // supervisor_pool.cpp
   void look_at_pool();
-  void look_at_lost_state();
   void start_servers();
   bool server_goes_on(int rank, const protocol::Exited& exited);
   bool goes_on_without_place(int rank, const Failure& why);
@@ -305,8 +304,6 @@ class Supervisor {
   WantedLearners wanted_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<ServerPool> pool_;
-  std::optional<Failure> last_server_failure_;  // of the pool that is open
-  int64_t pool_lost_ms_ = 0;                    // when it was first seen to have lost state; 0: it was not
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<LearnerOrders> orders_;
   std::unique_ptr<PmixServers> pmix_;

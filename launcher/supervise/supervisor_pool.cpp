@@ -5,7 +5,6 @@
 
 #include "common/base/count.h"
 #include "common/contract/exit_codes.h"
-#include "launcher/pool/slots.h"
 #include "launcher/supervise/learner_end.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -16,8 +15,6 @@ using namespace protocol;
 using record::JobState;
 
 namespace {
-
-constexpr int64_t kServersEndMs = 1000;  // within which dlrun hears of the end of a server whose state was lost
 
 Failure ended_too_soon(int exit) {
   Failure failure;
@@ -35,28 +32,16 @@ Failure ended_too_soon(int exit) {
 // To be called often.
 void Supervisor::look_at_pool() {
   if (!pool_->is_open() || !state_.running()) return;
-  if (pool_->facts().lost > 0) return look_at_lost_state();
+  const int lost = pool_->facts().lost;
+  if (const auto cause = pool_->lost_state().cause(lost, awake_ms())) {
+    voice_.say(lost_text(lost));
+    close_pool();
+    // Learners would soon fail, too, since what they ask for is lost.
+    learner_failed(cause->server < 0 ? attempt_.first_place() : cause->rank, *cause);
+    return check_attempt_over();
+  }
   // While the learners stop, none is needed: a SIGTERM of Slurm's may have made servers leave, of which the last stays.
-  if (state_.phase == Phase::kRunning) start_servers();
-}
-
-// Learners would soon fail, since what they ask for is lost. The cause is the last failure of a server, of which dlrun
-// may hear later than the directory. If there is none, a server lives that was given up, because it said nothing.
-void Supervisor::look_at_lost_state() {
-  if (pool_lost_ms_ == 0) pool_lost_ms_ = awake_ms();
-  if (!last_server_failure_ && awake_ms() - pool_lost_ms_ < kServersEndMs) return;
-  const std::string text =
-      fmt::format("the pool has lost the state of {} of its {} slots", pool_->facts().lost, pool::kSlots);
-  Failure failure;
-  failure.rank = attempt_.first_place();
-  failure.server = Failure::kSomeServer;
-  failure.kind = Failure::Kind::kHang;
-  failure.text = text;
-  if (last_server_failure_) failure = *last_server_failure_;
-  voice_.say(text);
-  close_pool();
-  learner_failed(failure.rank, failure);
-  check_attempt_over();
+  if (lost == 0 && state_.phase == Phase::kRunning) start_servers();
 }
 
 void Supervisor::start_servers() {
@@ -87,8 +72,7 @@ bool Supervisor::server_goes_on(int rank, const Exited& exited) {
   journal_->learner_used(rank, use_->of_learner(rank));
   watch_.log_lost(rank, exited.log_lost);
   if (means == ServerPlaces::End::kFailsRun) {
-    if (const int lost = pool_->facts().lost; lost > 0)
-      voice_.say(fmt::format("the pool has lost the state of {} of its {} slots", lost, pool::kSlots));
+    if (const int lost = pool_->facts().lost; lost > 0) voice_.say(lost_text(lost));
     attempt_.end(rank);
     if (!attempt_.agent_stays(plan(), journal_->memory().restarts) && !data_.holds(rank)) agents_->let_go(rank);
     learner_failed(rank, std::move(end.failure));
@@ -134,7 +118,7 @@ bool Supervisor::goes_on_without_place(int rank, const Failure& why) {
 void Supervisor::server_failed(int rank, Failure failure, ServerPlaces::End end) {
   failure.server = rank - attempt_.first_place();
   const std::string what = describe(failure);
-  last_server_failure_ = failure;
+  pool_->lost_state().failed(failure, awake_ms());
   voice_.say(fmt::format("{}; the pool goes on{}", what,
                          end == ServerPlaces::End::kTooOften
                              ? fmt::format(" with {}, since too many have failed to start others",
@@ -146,8 +130,6 @@ void Supervisor::server_failed(int rank, Failure failure, ServerPlaces::End end)
 // Its servers end by themselves, and no more are started.
 void Supervisor::close_pool() {
   pool_->close();
-  last_server_failure_.reset();
-  pool_lost_ms_ = 0;
   const bool stay = attempt_.agent_stays(plan(), journal_->memory().restarts);
   for (const int rank : attempt_.end_reserve()) {
     journal_->learner(rank, JobState::kCompleted, attempt_.learner(rank).host);

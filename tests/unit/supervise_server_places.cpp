@@ -153,5 +153,41 @@ TEST(ServerPlacesTest, RandomEndsAndWishes) {
   }
 }
 
+Failure killed(int server) {
+  Failure failure;
+  failure.server = server;
+  failure.kind = Failure::Kind::kSignal;
+  failure.signal = 9;
+  return failure;
+}
+
+TEST(LostStateTest, TheFailureThatCameWithItIsTheCauseInWhateverOrderTheyAreHeardOf) {
+  LostState state;
+  state.failed(killed(1), 1000);
+  EXPECT_FALSE(state.cause(0, 1100));
+  EXPECT_EQ(state.cause(8, 1200)->server, 1);
+  state = {};
+  EXPECT_FALSE(state.cause(8, 1000)) << "the failure is awaited";
+  state.failed(killed(2), 1100);
+  EXPECT_EQ(state.cause(8, 1150)->server, 2);
+}
+
+TEST(LostStateTest, AnOldFailureIsNotBlamed) {
+  LostState state;
+  state.failed(killed(1), 1000);
+  EXPECT_FALSE(state.cause(8, 60'000));
+  state.failed(killed(2), 60'050);
+  EXPECT_EQ(state.cause(8, 60'100)->server, 2);
+}
+
+TEST(LostStateTest, WhereNoServerHasEndedOneIsSaidToHang) {
+  LostState state;
+  EXPECT_FALSE(state.cause(8, 1000));
+  EXPECT_FALSE(state.cause(8, 1000 + LostState::kEndMs - 1));
+  const auto cause = state.cause(8, 1000 + LostState::kEndMs);
+  ASSERT_TRUE(cause);
+  EXPECT_EQ(describe(*cause), "a server of the pool hangs: the pool has lost the state of 8 of its 1024 slots");
+}
+
 }  // namespace
 }  // namespace dl::supervise

@@ -148,6 +148,7 @@ class Supervisor {
   bool goes_on_without_place(int rank, const Failure& why);
   void server_failed(int rank, Failure failure, ServerPlaces::End end);
   void close_pool();
+  void dismiss_reserve();
   void perform(const KillLearners& kill);
 
   // supervisor_data.cpp

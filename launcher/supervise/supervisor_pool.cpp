@@ -137,6 +137,13 @@ void Supervisor::close_pool() {
   }
 }
 
+// Agents of places that were kept for another attempt. Without a word they would take dlrun for dead, and end with a
+// status of which srun tells the user.
+void Supervisor::dismiss_reserve() {
+  for (int rank = attempt_.first_place(); rank < static_cast<int>(attempt_.learners().size()); ++rank)
+    if (!attempt_.learner(rank).started && agents_->has(rank)) agents_->tell(rank, Kill{0});
+}
+
 void Supervisor::perform(const KillLearners& kill) {
   close_pool();
   orders_->perform(kill);

@@ -50,6 +50,7 @@ counted_right() {
   wait_state "$job" COMPLETED 90
   counted_right "$job"
   assert_contains "$(output "$job")" 'dlrun: 2 learners and 1 to 4 servers of cpp on 3 nodes'
+  run ! grep 'srun: error' "slurm-$job.out" # of the agents that had nothing to do at the end
 }
 
 @test "a node that holds servers alone is lost: the copies take over, the learners go on, and the node leaves the job" {

@@ -2,6 +2,7 @@
 // Formats a JobView as text and as JSON.
 #include <fmt/core.h>
 
+#include "common/base/count.h"
 #include "common/base/parse.h"
 #include "common/json/json.h"
 #include "launcher/ctl/job_view.h"
@@ -47,6 +48,24 @@ Json vote_json(const protocol::VoteStatus& vote) {
           {"voted", vote.voted},
           {"learners", vote.learners},
           {"reason", vote.reason}};
+}
+
+// "2 of 1 to 4, 3 wanted; 512 slots of their state move"
+std::string pool_text(const protocol::PoolStatus& pool) {
+  if (pool.max <= 0) return "";
+  std::string text = fmt::format("{} of {} to {}", pool.serving, pool.min, pool.max);
+  if (pool.wanted != pool.serving) text += fmt::format(", {} wanted", pool.wanted);
+  if (pool.unsettled > 0) text += fmt::format("; {} of their state move", count_text(pool.unsettled, "slot"));
+  return text;
+}
+
+Json pool_json(const protocol::PoolStatus& pool) {
+  if (pool.max <= 0) return nullptr;
+  return {{"min", pool.min},
+          {"max", pool.max},
+          {"serving", pool.serving},
+          {"wanted", pool.wanted},
+          {"unsettled", pool.unsettled}};
 }
 
 Json use_json(const std::optional<record::UsedInAll>& use) {
@@ -134,7 +153,7 @@ std::string view_text(const JobView& view, bool with_use) {
   row(&out, "state", state);
   row(&out, "why", clean(view.shown.reason));
   row(&out, "data", clean(view.data));
-  row(&out, "servers", clean(view.pool));
+  row(&out, "servers", pool_text(view.pool));
   if (view.attempt > 0) {
     row(&out, "attempt",
         std::to_string(view.attempt) + (view.restarts > 0 ? fmt::format(", restarts in it: {}", view.restarts) : ""));
@@ -191,7 +210,7 @@ Json view_json(const JobView& view) {
   json["unused_gpus"] = unused_gpus(view).gpus;
   json["scaling"] = view.scaling;
   if (!view.data.empty()) json["data"] = view.data;
-  if (!view.pool.empty()) json["servers"] = view.pool;
+  json["servers"] = pool_json(view.pool);
   json["votes"] = vote_json(view.vote);
   json["use"] = use_json(view.use);
   json["checkpoint"] = view.plan.checkpoint;

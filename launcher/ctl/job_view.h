@@ -38,7 +38,7 @@ struct JobView {
   JobPace pace;                          // only if read_pace() was called
   std::string scaling;                   // how it scales, in one sentence; empty: not measured, or it cannot change
   std::optional<record::UsedInAll> use;  // of the dlrun that runs, or of the last one that has ended
-  std::string pool;                      // its elastic pool of servers; likewise
+  protocol::PoolStatus pool;             // its elastic pool of servers; likewise
   std::string data;                      // how far data is fetched or results are stored; only while dlrun answers
   protocol::VoteStatus vote;             // what learners say of their number; only while dlrun answers
   std::vector<LearnerView> learners;     // of the newest attempt; may be empty

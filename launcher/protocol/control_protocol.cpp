@@ -125,6 +125,9 @@ void members(LearnerStatus& m, JsonMembers& each) {
   each("rank", m.rank)("host", m.host)("pid", m.pid)("state", m.state)("step", m.step)("saved_step", m.saved_step)(
       "save_ms", m.save_ms)("note", m.note)("use", m.use);
 }
+void members(PoolStatus& m, JsonMembers& each) {
+  each("min", m.min)("max", m.max)("serving", m.serving)("wanted", m.wanted)("unsettled", m.unsettled);
+}
 void members(VoteStatus& m, JsonMembers& each) {
   each("voted", m.voted)("learners", m.learners)("change", m.change)("wanted", m.wanted)("reason", m.reason);
 }

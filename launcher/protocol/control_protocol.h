@@ -257,6 +257,12 @@ struct VoteStatus {  // what the learners say of their number (supervise/votes.h
   int learners = 0, change = 0, wanted = 0;
   std::string reason;
 };
+struct PoolStatus {      // the elastic pool of servers
+  int min = 0, max = 0;  // as asked for; max 0: there is no pool now, and the rest says nothing
+  int serving = 0;       // servers that have joined and are not about to leave
+  int wanted = 0;        // as many as there should be
+  int unsettled = 0;     // slots (dlpool.h) that move or are copied, or should be
+};
 struct JobStatus {    // answer to StatusQuery
   std::string job;    // Slurm job id or "local-..."
   std::string state;  // name of record::JobState
@@ -268,7 +274,7 @@ struct JobStatus {    // answer to StatusQuery
   VoteStatus vote;
   std::string use;     // what was used so far, in one sentence (use/use_sentence.h); empty: nothing is known yet
   std::string data{};  // how far data is fetched or results are stored, in one sentence; empty: neither is under way
-  std::string pool{};  // the elastic pool of servers, in one sentence; empty: there is none now
+  PoolStatus pool{};
 };
 
 using ControlMessage =

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/supervise/server_pool.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <utility>
 #include <vector>
 
-#include "common/base/count.h"
 #include "launcher/pool/secret.h"
-#include "launcher/pool/slots.h"
-#include "launcher/protocol/control_protocol.h"
 
 namespace dl::supervise {
 
@@ -50,13 +46,10 @@ ServerPlaces::Pool ServerPool::now() const {
   return {facts.members, facts.leaving, facts.wanted};
 }
 
-std::string ServerPool::text() const {
+protocol::PoolStatus ServerPool::status() const {
   if (!directory_) return {};
   const pool::DirectoryFacts facts = directory_->facts();
-  std::string text = fmt::format("{} of {} to {}", count_text(facts.members, "server"), asked_.min, asked_.max);
-  if (facts.wanted != facts.members) text += fmt::format(", {} wanted", facts.wanted);
-  if (facts.unsettled > 0) text += fmt::format(", {} of {} slots move", facts.unsettled, pool::kSlots);
-  return text;
+  return {asked_.min, asked_.max, facts.members, facts.wanted, facts.unsettled};
 }
 
 }  // namespace dl::supervise

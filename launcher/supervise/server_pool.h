@@ -10,6 +10,7 @@
 #include "common/base/result.h"
 #include "launcher/plan/launch_plan.h"
 #include "launcher/pool/directory.h"
+#include "launcher/protocol/control_protocol.h"
 #include "launcher/supervise/blocking_calls.h"
 #include "launcher/supervise/server_places.h"
 
@@ -32,8 +33,7 @@ class ServerPool {
   ServerPlaces& places() { return places_; }
   LostState& lost_state() { return lost_state_; }
 
-  // "2 servers of 1 to 4, 3 wanted, 512 of 1024 slots move"; empty if it is not open.
-  std::string text() const;
+  protocol::PoolStatus status() const;
 
  private:
   std::unique_ptr<pool::Directory> directory_;

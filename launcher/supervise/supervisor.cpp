@@ -276,7 +276,7 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
     status.vote = {vote->voted, vote->learners, vote->change, vote->wanted, vote->reason};
   if (const auto use = use_->so_far(now)) status.use = use->text;
   status.data = data_text();
-  status.pool = pool_->text();
+  status.pool = pool_->status();
   server_->send(id, status);
 }
 

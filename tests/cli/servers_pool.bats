@@ -28,6 +28,7 @@ start() { # OPTION... -- ROUNDS [MS]
   until_servers 1
   echo 4 >wanted
   until_servers 4
+  contains "$("$dlctl" status job)" '^servers +4 of 1 to 4$'
   wait "$launcher" || { cat out; false; }
   [ "$(grep -c '0 keys are wrong$' out)" -eq 2 ]
   contains "$(cat out)" '^dlrun: 2 learners and 1 to 4 servers of cpp on '
@@ -46,6 +47,7 @@ start() { # OPTION... -- ROUNDS [MS]
   for turn in 1 2 3; do
     kill -9 "$(cat server.$((turn % 2)))"
     until grep -c 'was killed by signal 9 (SIGKILL); the pool goes on$' out | grep -qx $turn; do sleep 0.05; done
+    until [ "$(grep -c 'server [0-2] begins as process' out)" -eq $((2 + turn)) ]; do sleep 0.05; done
     until_servers 2
   done
   wait "$launcher" || { cat out; false; }

@@ -8,11 +8,16 @@ build_pool_count() { # into $BATS_FILE_TMPDIR
     -L"$top_builddir/launcher/pool/.libs" -ldlpool -Wl,-rpath,"$top_builddir/launcher/pool/.libs" -o "$BATS_FILE_TMPDIR/pool_count"
 }
 
-# The pool of the job in the folder job has so many servers, none more is wanted, and no slot moves; for at most a minute.
-until_servers() { # NUMBER
+# are_servers NUMBER: what `dlctl status --json` says (standard input) is that so many serve, no other number is wanted, and no slot moves.
+are_servers() { # jq -e of 1.6 succeeds where nothing was read
+  [ "$(jq --argjson n "$1" '.[0].servers | .serving == $n and .wanted == $n and .unsettled == 0')" = true ]
+}
+
+# until_servers NUMBER: until it is so of the job in the folder job, a minute at most.
+until_servers() {
   local i
   for ((i = 0; i < 600; i++)); do
-    [[ $("$dlctl" status job --json 2>/dev/null | jq -r '.[0].servers') =~ ^"$1 server"s?" of "[0-9]+" to "[0-9]+$ ]] && return 0
+    "$dlctl" status job --json 2>/dev/null | are_servers "$1" && return 0
     sleep 0.1
   done
   echo "no $1 servers within a minute:" >&2

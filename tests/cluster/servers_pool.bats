@@ -24,8 +24,7 @@ teardown() {
   wait_nodes idle 60
 }
 output() { cat "slurm-$1.out" 2>/dev/null; }
-servers() { on_login dlctl status "$1" --json 2>/dev/null | jq -r '.[0].servers'; }
-has_servers() { [[ $(servers "$1") =~ ^"$2 server"s?" of "[0-9]+" to "[0-9]+$ ]]; }
+has_servers() { on_login dlctl status "$1" --json 2>/dev/null | are_servers "$2"; }
 
 # count_job SERVERS ROUNDS: submits it for three nodes; two learners count so many rounds.
 count_job() {

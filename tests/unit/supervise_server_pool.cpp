@@ -34,12 +34,15 @@ class ServerPoolTest : public LoopTest {
 TEST_F(ServerPoolTest, ANewPoolForEachAttemptWithASecretOfItsOwn) {
   ServerPool pool(&loop_);
   EXPECT_FALSE(pool.is_open());
-  EXPECT_EQ(pool.text(), "");
+  EXPECT_EQ(pool.status().max, 0);
   plan::RunFacts first, second;
   ASSERT_TRUE(pool.open(plan_, "127.0.0.1:1", &first));
   EXPECT_EQ(first.pool_addr, "127.0.0.1");
   EXPECT_GT(first.pool_port, 0);
-  EXPECT_EQ(pool.text(), "0 servers of 2 to 3, 2 wanted");
+  EXPECT_EQ(pool.status().min, 2);
+  EXPECT_EQ(pool.status().max, 3);
+  EXPECT_EQ(pool.status().serving, 0);
+  EXPECT_EQ(pool.status().wanted, 2);
   const std::string file = plan::pool_secret(plan_);
   struct stat status = {};
   ASSERT_EQ(::stat(file.c_str(), &status), 0);

@@ -38,8 +38,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kConnectLimit = 30s;
-constexpr auto kPollPage = 100ms;      // how often the progress page is looked at
-constexpr auto kPollRequest = 3ms;     // how often it is looked at while a request is open
+constexpr auto kPollPage = 250ms;   // how often the progress page is looked at: the learner's node is woken each time
+constexpr auto kPollRequest = 3ms;  // how often it is looked at while a request is open
 constexpr auto kReportSteps = 1000ms;  // how often train steps are reported if nothing else changes
 constexpr auto kKillLimit = 3s;
 constexpr int kMaxHeldPorts = 64;

@@ -21,7 +21,8 @@ namespace {
 
 using record::JobState;
 
-constexpr int64_t kTickMs = 50;
+constexpr uint64_t kTickMs = 50;
+constexpr uint64_t kQuietTickMs = 250;  // nodes that compute are woken as seldom as can be
 
 }  // namespace
 
@@ -166,8 +167,24 @@ void Supervisor::watch_signals() {
         number);
     signals_.push_back(std::move(handle));
   }
+  tick_each(kTickMs);
+}
+
+void Supervisor::tick_each(uint64_t ms) {
   uv_timer_start(
-      &timer_, [](uv_timer_t* t) { static_cast<Supervisor*>(t->data)->tick(); }, kTickMs, kTickMs);
+      &timer_, [](uv_timer_t* t) { static_cast<Supervisor*>(t->data)->tick(); }, ms, ms);
+}
+
+// While learners train and nothing else is under way, agents and signals say what happens; the rest is looked at each
+// second or after seconds.
+bool Supervisor::quiet() const {
+  return state_.phase == Phase::kRunning && !state_.stop && !state_.agreement.open() && growth_.job.empty() &&
+         !pool_->is_open();
+}
+
+void Supervisor::set_pace() {
+  const uint64_t ms = quiet() ? kQuietTickMs : kTickMs;
+  if (uv_is_active(reinterpret_cast<uv_handle_t*>(&timer_)) != 0 && uv_timer_get_repeat(&timer_) != ms) tick_each(ms);
 }
 
 int Supervisor::run() {

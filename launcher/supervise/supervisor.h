@@ -111,6 +111,9 @@ class Supervisor {
   Status open_control();
   void watch_signals();
   void tick();
+  void tick_each(uint64_t ms);
+  bool quiet() const;
+  void set_pace();  // of tick(), after what may have changed quiet()
   void answer_ctl(ConnectionId id, const protocol::ControlMessage& message);
 
   // supervisor_death.cpp

@@ -100,6 +100,7 @@ void Supervisor::companion_runs(const std::string& job, const std::vector<plan::
   if (nodes_.uses(job) || nodes_.larger() || state_.phase != Phase::kRunning || state_.stop) return;
   growth_ = {};
   growth_.job = job;
+  set_pace();
   growth_.since_ms = awake_ms();
   growth_.endpoint = endpoint_;
   Status ready = nodes_.plan_larger(nodes);

@@ -38,6 +38,7 @@ void Supervisor::handle(RunEvent event) {
     for (const RunAction& action : actions) std::visit([this](const auto& each) { perform(each); }, action);
   }
   handling_ = false;
+  set_pace();
 }
 
 // A stop is recorded before anything is done about it or promised, so that a dlrun that takes over carries it out.

@@ -123,3 +123,22 @@ told() {
   contains "$output" '^cpus_used +use '
   contains "$output" '^memory_bytes +use '
 }
+
+# A computing node's cores should rarely be taken from learners. dlrun woke 24 times a second for one learner, and an agent 11 times.
+@test "dlrun and an agent sleep while a learner trains: they wake twelve times a second at most, each" {
+  "$dlrun" -q --job-dir job -- sleep 60 >out 2>&1 3>&- &
+  wait_grep '"PROCESSING"' job/events.jsonl
+  local pid process woken=()
+  pid=$(jq -r .pid job/control.json)
+  wakes() { awk '/^voluntary/ { sum += $2 } END { print sum }' "/proc/$1/task/"*/status; }
+  sleep 1 # for what belongs to the start
+  for process in "$pid" "$(pgrep -P "$pid" -f dl-agent)"; do woken+=("$(wakes "$process")"); done
+  sleep 5 # in which it is counted
+  for process in "$pid" "$(pgrep -P "$pid" -f dl-agent)"; do
+    echo "$process woke $(($(wakes "$process") - woken[0])) times within 5 s"
+    [ $(($(wakes "$process") - woken[0])) -le 60 ]
+    woken=("${woken[@]:1}")
+  done
+  kill -TERM "$pid"
+  wait
+}

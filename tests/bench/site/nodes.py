@@ -9,7 +9,7 @@ from dlbench.rows import Row
 from dlbench.samples import Series, alternate
 
 from at_once import numbers
-from site_cluster import Site, checked, cpu_seconds, memory_mib, percentile, until
+from site_cluster import NICE, Site, checked, cpu_seconds, memory_mib, percentile, until
 
 NODES, GPUS, TENANTS = 200, 8, 100
 WAITING, WAITING_S = 10000, 60
@@ -72,7 +72,7 @@ def submissions(site, quick):
     flags = ["--dl-framework=generic", "--dl-learners=1", "--dl-gpus=1"] if site.ours else ["--ntasks=1", "--gres=gpu:1"]
     took = [1000 * site.timed("sbatch", "--quiet", "--hold", "--account=t1", "--job-name=probe", "--output=/dev/null", *flags, "--wrap=true")
             for _ in range(10 if quick else SBATCHES)]
-    storm = site.call("exec", "--", site.program("submit", "storm"), "40" if quick else str(STORM), "1").split()
+    storm = site.call("exec", "--", "nice", "-n", str(NICE), site.program("submit", "storm"), "40" if quick else str(STORM), "1").split()
     site.slurm("scancel", "--user=root", "--name=probe")
     site.slurm("scancel", "--user=root", "--name=storm")
     return {"sbatch.p50": percentile(took, 0.5), "sbatch.p99": percentile(took, 0.99), "submit.p50": float(storm[1]), "submit.p99": float(storm[2])}

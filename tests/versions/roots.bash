@@ -4,12 +4,12 @@
 # namespaces of their own. Nothing of this machine but its kernel is seen inside. The caller sets top.
 # shellcheck disable=SC2154,SC2034  # top is the caller's, kVersions is for it
 
-# release_of SLURM: the release of Debian that has it. clean-N: Debian N, for tests of packages (tests/packaging).
+# release_of SLURM: the release of Debian that has it. clean-N: Debian N, for tests of packages; packages-N: to make them (tests/packaging).
 release_of() {
   case $1 in
     24.11) echo trixie ;;
     26.05) echo sid ;;
-    clean-12) echo bookworm ;;
+    clean-12 | packages-12) echo bookworm ;;
     clean-13) echo trixie ;;
     *) return 1 ;;
   esac

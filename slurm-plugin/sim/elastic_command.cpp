@@ -2,9 +2,13 @@
 // dlsim elastic
 #include <fmt/core.h>
 
+#include <algorithm>
+
+#include "common/base/atomic_file.h"
 #include "common/base/parse.h"
 #include "common/cli/progress_bar.h"
 #include "slurm-plugin/sim/command.h"
+#include "slurm-plugin/sim/elastic/curves.h"
 #include "slurm-plugin/sim/elastic/sweep.h"
 #include "slurm-plugin/sim/number_list.h"
 #include "slurm-plugin/sim/report/report.h"
@@ -19,6 +23,7 @@ struct Options {
   std::string loads = "0.5,1,1.5,2,3";
   std::string admission = "hold,drop";
   std::string categories = "all";
+  std::string curves;
   std::string restart = "30s";
   std::string decide = "60s";
   uint64_t seed = 1;
@@ -46,6 +51,27 @@ Result<std::vector<bool>> admissions(const std::string& text) {
   return found;
 }
 
+constexpr size_t kMostCurveBytes = size_t{64} << 20;
+
+Result<std::vector<Category>> chosen_categories(const Options& options) {
+  if (options.curves.empty()) return parse_categories(options.categories);
+  if (options.categories != "all")
+    return Error{Errc::kInvalid, "--curves and --categories cannot be given together; allowed: one of them"};
+  DL_TRY_ASSIGN(const std::string text, read_small_file(options.curves, kMostCurveBytes));
+  auto found = read_curves(text);
+  if (!found) return Error{Errc::kInvalid, printable(options.curves) + ": " + found.error().text};
+  for (const Category& category : *found) {
+    const auto fits = [&](const CurvePoint& point) {
+      return point.speed.batch == category.batch && point.gpus <= options.gpus;
+    };
+    if (std::none_of(category.curve.begin(), category.curve.end(), fits))
+      return Error{Errc::kInvalid,
+                   fmt::format("{}: '{}' cannot run with its user's batch on {} GPUs; allowed: jobs that can",
+                               printable(options.curves), printable(category.name), options.gpus)};
+  }
+  return found;
+}
+
 Status run_sweep(const Options& options) {
   Workload workload;
   workload.seed = options.seed;
@@ -55,7 +81,7 @@ Status run_sweep(const Options& options) {
     return Error{Errc::kInvalid, fmt::format("--per-node: {} is not accepted; allowed: 1 to 1024", options.per_node)};
   workload.gpus = static_cast<int>(options.gpus);
   workload.gpus_per_node = static_cast<int>(options.per_node);
-  DL_TRY_ASSIGN(workload.categories, parse_categories(options.categories));
+  DL_TRY_ASSIGN(workload.categories, chosen_categories(options));
   DL_TRY_ASSIGN(const double time_s, seconds("--time", options.time, 60, 366 * 86400.0));
   workload.hours = time_s / 3600;
   Rules rules;
@@ -77,9 +103,10 @@ Status run_sweep(const Options& options) {
     }
   }
   if (!options.plot.empty())
-    DL_TRY(
-        write_text(options.plot, sweep_svg(rows, fmt::format("{} GPUs, jobs submitted for {}, categories: {}",
-                                                             workload.gpus, short_time(time_s), options.categories))));
+    DL_TRY(write_text(
+        options.plot,
+        sweep_svg(rows, fmt::format("{} GPUs, jobs submitted for {}, categories: {}", workload.gpus, short_time(time_s),
+                                    options.curves.empty() ? options.categories : "measured"))));
   return write_text("-", options.json ? sweep_json(rows) : sweep_table(rows));
 }
 
@@ -97,6 +124,7 @@ Run add_elastic(CommandLine* line) {
       .form("NAMES")
       .shows_default();
   line->option("--categories", &options->categories, "categories of jobs, by name").form("NAMES").shows_default();
+  line->option("--curves", &options->curves, "jobs with measured speeds, in place of categories").form("FILE");
   line->option("--restart", &options->restart, "what a resize costs a job").form("TIME").shows_default();
   line->option("--decide", &options->decide, "least time between two decisions").form("TIME").shows_default();
   line->option("--seed", &options->seed, "another seed gives other jobs").form("N").shows_default();

@@ -170,6 +170,23 @@ END
   done
 }
 
+@test "dlsim elastic replays jobs with measured speeds, and refuses a file that is none, or whose jobs cannot run" {
+  echo '{"jobs": [{"name": "a", "batch": 8, "asked": 2, "speeds": [{"gpus": 2, "batch": 8, "samples_s": 10}, {"gpus": 1, "batch": 64, "samples_s": 30}]}]}' >curves.json
+  "$dlsim" elastic --gpus 16 --time 4h --load 2 --admission hold --curves curves.json --json |
+    jq -e 'map({(.policy): .completed}) | add | .elastic > 1.5 * ."elastic-fixed-batch" and ."elastic-fixed-batch" > 0'
+  echo '{"jobs": [{"name": "a", "batch": 8, "speeds": [{"gpus": 2, "batch": 8, "samples_s": "fast"}]}]}' >wrong.json
+  run "$dlsim" elastic --curves wrong.json
+  [ "$status" -eq 2 ]
+  [[ $output == *'wrong.json: jobs[0].speeds[0].samples_s: "fast" is not allowed'* ]] || { echo "$output"; false; }
+  run "$dlsim" elastic --gpus 1 --curves curves.json
+  [ "$status" -eq 2 ]
+  [[ $output == *"'a' cannot run with its user's batch on 1 GPUs"* ]] || { echo "$output"; false; }
+  run "$dlsim" elastic --categories fixed --curves curves.json
+  [ "$status" -eq 2 ]
+  run "$dlsim" elastic --curves /nonexistent
+  [ "$status" -ne 0 ]
+}
+
 @test "the elastic bench on published workloads says where they are to be had, if they are not there" {
   run "${top_srcdir:?}/tests/bench/elastic/published.py" --simulator /nonexistent
   [ "$status" -eq 3 ]

@@ -154,8 +154,12 @@ class Replay {
 
   bool fixed_size() const { return policy_ == ElasticPolicy::kFifo || policy_ == ElasticPolicy::kFixed; }
 
-  // Seconds on one GPU.
-  double left_s(const Live& live) const { return live.left / speeds_of(live)[1].samples_s; }
+  // Seconds on the fewest GPUs that it can use, mostly one.
+  double left_s(const Live& live) const {
+    for (const Speed& speed : speeds_of(live))
+      if (speed.samples_s > 0) return live.left / speed.samples_s;
+    return 0;
+  }
 
   // The jobs that a decision considers: all that run, and as many waiting ones as could start with a GPU each. Of these
   // it takes the first, or with kKnown those with the least work left.
@@ -174,10 +178,12 @@ class Replay {
     elastic::Job job;
     const auto& speed = speeds_of(live);
     const int most = std::min(static_cast<int>(speed.size()) - 1, workload_.gpus);
-    for (int g = 1; g <= most; ++g) job.points.push_back({0, g, 0, speed[g].batch, speed[g].samples_s});
+    for (int g = 1; g <= most; ++g)
+      if (speed[g].samples_s > 0) job.points.push_back({0, g, 0, speed[g].batch, speed[g].samples_s});
     if (policy_ == ElasticPolicy::kPollux) pollux(&job);
     if (live.gpus > 0) {
-      job.now = live.gpus - 1;
+      job.now = 0;
+      while (job.points[job.now].gpus != live.gpus) ++job.now;
       job.age_s = now_s_ - live.first_start_s;
       job.restart_s = rules_.restart_s;
       job.restarts = live.restarts;
@@ -191,8 +197,9 @@ class Replay {
   // a sum, which is the least where the sum of share x (2 - 1 / speed-up) is the greatest.
   void pollux(elastic::Job* job) const {
     const double one = job->points.front().speed;
-    const size_t share = std::max<size_t>(1, workload_.gpus / std::max<size_t>(1, live_.size()));
-    job->weight = job->points[std::min(share, job->points.size()) - 1].speed / one;
+    const int share = workload_.gpus / static_cast<int>(std::max<size_t>(1, live_.size()));
+    for (const elastic::Point& point : job->points)
+      if (point.gpus <= std::max(share, job->points.front().gpus)) job->weight = point.speed / one;
     for (elastic::Point& point : job->points) point.speed = 2 - one / point.speed;
   }
 
@@ -207,7 +214,7 @@ class Replay {
     const elastic::Allocation answer = elastic::optimise(problem);
     std::vector<int> gpus(live_.size());
     for (size_t at = 0; at < jobs.size(); ++at)
-      gpus[jobs[at]] = answer.points[at] == elastic::kNothing ? 0 : answer.points[at] + 1;
+      if (answer.points[at] != elastic::kNothing) gpus[jobs[at]] = problem.jobs[at].points[answer.points[at]].gpus;
     return gpus;
   }
 

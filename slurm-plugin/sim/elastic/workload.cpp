@@ -30,9 +30,18 @@ double mean_run_s() {
   return kMedianRunS * std::exp(kSpread * kSpread / 2);
 }
 
-double mean_asked() {
+// The nearest size that can be used: the next smaller one, or where there is none, the smallest.
+int usable(const std::vector<Speed>& speeds, int gpus) {
+  int at = std::min<int>(gpus, static_cast<int>(speeds.size()) - 1);
+  while (at > 1 && speeds[at].samples_s == 0) --at;
+  while (speeds[at].samples_s == 0) ++at;
+  return at;
+}
+
+double mean_asked(const Category& category, const std::vector<Speed>& speeds) {
+  if (category.asked > 0) return usable(speeds, category.asked);
   double mean = 0;
-  for (const Asked& row : kAsked) mean += row.gpus * row.part;
+  for (const Asked& row : kAsked) mean += usable(speeds, row.gpus) * row.part;
   return mean;
 }
 
@@ -63,7 +72,7 @@ Result<std::vector<Category>> parse_categories(const std::string& text) {
   if (text == "all") return categories();
   std::vector<Category> chosen;
   std::string names = "all";
-  for (const Category& row : categories()) names += std::string(", ") + row.name;
+  for (const Category& row : categories()) names += ", " + row.name;
   for (const std::string& name : split(text, ',')) {
     const auto found =
         std::find_if(categories().begin(), categories().end(), [&](const Category& row) { return name == row.name; });
@@ -77,6 +86,10 @@ Result<std::vector<Category>> parse_categories(const std::string& text) {
 
 std::vector<Speed> speeds(const Category& c, int gpus_per_node, bool vary) {
   std::vector<Speed> found(c.most_gpus + 1);
+  for (const CurvePoint& point : c.curve)
+    if ((vary || point.speed.batch == c.batch) && point.speed.samples_s > found[point.gpus].samples_s)
+      found[point.gpus] = point.speed;
+  if (!c.curve.empty()) return found;
   for (int g = 1; g <= c.most_gpus; ++g) {
     const double talk = (g > 1 ? c.talk_s * std::log2(g) : 0) + (g > gpus_per_node ? c.node_talk_s : 0);
     for (int64_t batch = c.batch; batch <= (vary ? c.most_batch : c.batch); batch *= 2) {
@@ -90,11 +103,14 @@ std::vector<Speed> speeds(const Category& c, int gpus_per_node, bool vary) {
 
 std::vector<ElasticJob> jobs_of(const Workload& workload) {
   Dice dice(workload.seed);
-  double parts = 0;
-  for (const Category& category : workload.categories) parts += category.part;
+  double parts = 0, asked = 0;
   std::vector<std::vector<Speed>> at;
-  for (const Category& category : workload.categories) at.push_back(speeds(category, workload.gpus_per_node, false));
-  const double between_s = mean_run_s() * mean_asked() / (workload.load * workload.gpus);
+  for (const Category& category : workload.categories) {
+    at.push_back(speeds(category, workload.gpus_per_node, false));
+    parts += category.part;
+    asked += category.part * mean_asked(category, at.back());
+  }
+  const double between_s = mean_run_s() * asked / parts / (workload.load * workload.gpus);
   std::vector<ElasticJob> jobs;
   for (double now_s = 0; jobs.empty() || now_s < workload.hours * 3600;
        now_s -= between_s * std::log(1 - dice.uniform())) {
@@ -104,7 +120,9 @@ std::vector<ElasticJob> jobs_of(const Workload& workload) {
     while (job.category + 1 < static_cast<int>(workload.categories.size()) &&
            which >= workload.categories[job.category].part)
       which -= workload.categories[job.category++].part;
-    job.asked = std::min({asked_by(dice.uniform()), workload.categories[job.category].most_gpus, workload.gpus});
+    const int drawn = asked_by(dice.uniform());
+    const int asked_here = workload.categories[job.category].asked;
+    job.asked = usable(at[job.category], std::min(asked_here > 0 ? asked_here : drawn, workload.gpus));
     const double run_s = std::clamp(kMedianRunS * std::exp(kSpread * dice.normal()), kShortestRunS, kLongestRunS);
     job.samples = run_s * at[job.category][job.asked].samples_s;
     jobs.push_back(job);

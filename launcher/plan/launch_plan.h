@@ -54,6 +54,7 @@ struct PlannedLearner {
 // The srun that starts the agents in one companion of the job (Node::companion).
 struct CompanionStep {
   std::string job;                           // the companion
+  std::string node_list;                     // its nodes that hold learners, as "n[5-6]"
   std::vector<std::string> argv;             // as LaunchPlan::argv
   std::string hostfile_path, hostfile_text;  // likewise
   std::string ranks;                         // of its tasks, in their order (common/contract/rank_list.h)

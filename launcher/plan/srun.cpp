@@ -121,6 +121,10 @@ CompanionStep step_of(const PlanInput& input, bool pmix, const Allocation& alloc
   step.job = part.companion;
   step.ranks = format_rank_list(part.ranks);
   const size_t nodes = part.nodes.size();
+  std::vector<std::string> names;
+  names.reserve(nodes);
+  for (const PlannedNode* node : part.nodes) names.push_back(node->name);
+  step.node_list = compress_hostlist(names);
   const bool own_layout = nodes == 1 || part.ranks.size() == nodes;
   std::vector<std::string>& argv = step.argv;
   argv = {"srun", "--job-name=learners"};
@@ -129,12 +133,7 @@ CompanionStep step_of(const PlanInput& input, bool pmix, const Allocation& alloc
   argv.push_back("--ntasks=" + std::to_string(part.ranks.size()));
   if (pmix) argv.insert(argv.begin() + 1, "--mpi=" + (input.pmix_server.empty() ? input.mpi_plugin : "none"));
   if (own_layout) {
-    if (!part.whole) {
-      std::vector<std::string> names;
-      names.reserve(nodes);
-      for (const PlannedNode* node : part.nodes) names.push_back(node->name);
-      argv.push_back("--nodelist=" + compress_hostlist(names));
-    }
+    if (!part.whole) argv.push_back("--nodelist=" + step.node_list);
   } else {
     step.hostfile_path = plan.job_dir + "/" + job_directory::kHostfile;
     if (!part.companion.empty()) step.hostfile_path += "." + part.companion;

@@ -125,6 +125,9 @@ Status AgentLauncher::start_steps(const plan::LaunchPlan& plan, Set set, Group* 
   for (const plan::CompanionStep& step : plan.companion_steps) {
     if (!step.hostfile_path.empty()) DL_TRY(replace_file(step.hostfile_path, step.hostfile_text));
     set[env::kControlRanks] = step.ranks;
+    // srun takes the nodes of the allocation from its environment before it asks slurmctld, and refuses a step with
+    // more nodes than those of the job.
+    set["SLURM_JOB_NODELIST"] = step.node_list;
     DL_TRY(spawn(plan, step.argv, set, false, group));
   }
   return {};

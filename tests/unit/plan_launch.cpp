@@ -126,6 +126,7 @@ TEST(LaunchPlan, EachAllocationOfAJobHasAnSrunOfItsOwn) {
   const CompanionStep& step = larger->companion_steps[0];
   EXPECT_EQ(step.job, "13");
   EXPECT_EQ(step.ranks, "2-4");
+  EXPECT_EQ(step.node_list, "n[5-6]");
   EXPECT_TRUE(has(step.argv, "--jobid=13"));
   EXPECT_TRUE(has(step.argv, "--ntasks=3"));
   EXPECT_EQ(step.hostfile_text, "n5\nn5\nn6\n");

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders of PREFIX in which dlckpt/library.py and dllearner/library.py look for libraries.
+// The folders of PREFIX in which the file library.py of each Python package looks for libraries.
 std::vector<fs::path> library_folders(const fs::path& prefix) {
   std::vector<fs::path> folders = {prefix / "lib64", prefix / "lib"};
   std::error_code failure;
@@ -33,7 +33,7 @@ Status copy_libraries(const std::string& job_dir) {
   const fs::path python = python_folder(job_dir);
   if (!failure) fs::create_directories(python.parent_path(), failure);
   if (!failure) fs::copy(source, python, fs::copy_options::recursive, failure);
-  for (const char* name : {"libdlckpt.so.1", "libdllearner.so.1"})
+  for (const char* name : {"libdlckpt.so.1", "libdllearner.so.1", "libdlpool.so.0"})
     for (const fs::path& folder : library_folders(prefix))
       if (std::error_code none; !failure && !fs::exists(target / "lib" / name) && fs::exists(folder / name, none))
         fs::copy_file(folder / name, target / "lib" / name, failure);  // copies the file that a link leads to

@@ -25,6 +25,7 @@ while read -r folder least; do
 done <<'END'
 checkpoint/python/dlckpt 60
 launcher/python/dl 10
+launcher/pool/python/dlpool 10
 launcher/python/dl/migrate 50
 END
 finish

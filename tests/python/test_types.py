@@ -14,6 +14,7 @@ class Types(support.Case):
     def test_mypy_finds_nothing_in_the_packages(self):
         self.check(support.PACKAGE, "dlckpt")
         self.check(os.path.join(support.SOURCE, "launcher", "python"), "dl")
+        self.check(os.path.join(support.SOURCE, "launcher", "pool", "python"), "dlpool")
 
     def check(self, folder, package):
         with tempfile.TemporaryDirectory() as cache:

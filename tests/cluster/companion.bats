@@ -1,8 +1,10 @@
 #!/usr/bin/env bats
 # A running job that goes on on the nodes of a companion, too: it grows in place, and goes on smaller when the companion ends.
-# shellcheck disable=SC2154,SC2030,SC2031  # variables of the helpers; each test is a subshell
+# shellcheck disable=SC2154,SC2119,SC2030,SC2031  # variables of the helpers; each test is a subshell
 # shellcheck source=tests/cluster/lib.bash
 source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
+# shellcheck source=tests/cluster/companion.bash
+source "$(dirname "$BATS_TEST_FILENAME")/companion.bash"
 
 setup_file() {
   cluster_up --nodes 3 --gpus-per-node 1
@@ -12,45 +14,11 @@ setup_file() {
     -o "$BATS_FILE_TMPDIR/fit_mpi"
 }
 teardown_file() { cluster_down; }
-setup() {
-  cluster_setup
-  learner=$top_builddir/tests/lib/toy_learner
-  [[ -x $learner ]] || skip "built without HDF5"
-  printf '#!/bin/bash\ndlrun -- %s "$@"\necho "dlrun ended with $?"\n' "$learner" >train.sh
-}
-teardown() {
-  dl_sandbox node heal n2
-  cluster_teardown
-  on_login scontrol reconfigure # all nodes register at once
-  wait_nodes idle 60
-}
-
-dlctl() { on_login "$stage/bin/dlctl" "$@"; }
-output() { cat "slurm-$job.out" 2>/dev/null; }
-# training: an elastic job that began with one learner on n1, since the other nodes were not free then, and trains.
-training() {
-  local blocker
-  blocker=$(submit -w 'n[2-3]' -N2 --exclusive --wrap 'exec sleep 600')
-  wait_state "$blocker" RUNNING 30
-  job=$(submit --dl-framework="${framework:-generic}" --dl-learners=1:3 --dl-gpus=1 --dl-checkpoint=ck,every=20steps train.sh "${steps:-100000}" "${step_ms:-50}")
-  wait_step "$job" 1 30
-  [ "$(learners_of "$job")" = 1 ]
-  [ "$(job_field "$job" NodeList)" = n1 ]
-  on_login scancel "$blocker"
-}
-learners_of() { dlctl status --json "$1" | jq '.[0].ranks | length'; }
-trains_with() { [ "$(learners_of "$1")" = "$2" ] && dlctl status --json "$1" | jq -e '[.[0].ranks[] | .step >= 1] | all' >/dev/null; }
-# grow: lets the job grow by a node; sets companion to the id of the companion.
-grow() {
-  run dlctl grow "$job"
-  [ "$status" = 0 ] || { echo "$output" >&2; return 1; }
-  companion=$(sed -nE 's/.*: companion ([0-9]+) is submitted.*/\1/p' <<<"$output")
-  wait_for 60 "job $job trains with 2 learners" trains_with "$job" 2
-}
-none_left() { [ -z "$(on_login squeue -h --name="dl-companion-$1" -o %i)" ]; }
+setup() { companion_setup; }
+teardown() { companion_teardown; }
 
 @test "a job grows from one node to two while it runs, goes on from its checkpoint, and takes its companion with it when it ends" {
-  steps=400 training
+  steps=400 train_alone
   grow
   assert_contains "$(output)" "^dlrun: companion $companion runs: all learners save and stop at train step [1-9]"
   assert_contains "$(output)" '^dlrun: other nodes: saved at train step [1-9][0-9]*; 2 learners on n\[1-2\]'
@@ -69,7 +37,7 @@ none_left() { [ -z "$(on_login squeue -h --name="dl-companion-$1" -o %i)" ]; }
   export TMPDIR=$DL_SANDBOX_DIR/pmix # of this cluster alone
   mkdir -p "$TMPDIR"
   printf '#!/bin/bash\nexport OMPI_MCA_mpi_yield_when_idle=1\nexec dlrun -- %s "$@"\n' "$BATS_FILE_TMPDIR/fit_mpi" >train.sh
-  framework=mpi steps=200 step_ms=100 training
+  framework=mpi steps=200 step_ms=100 train_alone
   grow
   wait_state "$job" COMPLETED 120
   assert_contains "$(output)" 'resumed at train step'
@@ -77,7 +45,7 @@ none_left() { [ -z "$(on_login squeue -h --name="dl-companion-$1" -o %i)" ]; }
 }
 
 @test "scancel of the companion: its learners save, and the job goes on on its own node" {
-  training
+  train_alone
   grow
   on_login scancel "$companion"
   wait_for 60 "job $job trains with 1 learner" trains_with "$job" 1
@@ -92,7 +60,7 @@ none_left() { [ -z "$(on_login squeue -h --name="dl-companion-$1" -o %i)" ]; }
 }
 
 @test "a companion whose node is lost is given back, and the job goes on on its own node" {
-  training
+  train_alone
   grow
   dl_sandbox node cut n2
   wait_for 60 "job $job trains with 1 learner" trains_with "$job" 1
@@ -101,38 +69,32 @@ none_left() { [ -z "$(on_login squeue -h --name="dl-companion-$1" -o %i)" ]; }
 }
 
 @test "kill -9 of dlrun: the one that takes over ends the companion, and goes on on its own node" {
-  training
+  train_alone
   grow
-  kill_process "$(jq .pid "dl-$job/control.json")"
-  wait_file "slurm-$job.out" 'another has taken its place' 40
+  dlrun_is_killed
   wait_for 60 "job $job trains with 1 learner" trains_with "$job" 1
   wait_for 40 "no companion is left" none_left "$job"
 }
 
 @test "kill -9 of dlrun and of its guard: the companion ends by itself" {
-  training
+  train_alone
   grow
-  local dlrun guard
-  dlrun=$(jq .pid "dl-$job/control.json")
-  guard=$(ps -o ppid= -p "$dlrun" | tr -d ' ')
-  kill_process "$guard" "$dlrun"
+  dlrun_and_guard_are_killed
   wait_for 40 "no companion is left" none_left "$job"
 }
 
 @test "a job that is put back into the queue leaves no companion" {
-  training
+  train_alone
   grow
   on_login scontrol requeue "$job"
   wait_for 40 "no companion is left" none_left "$job"
 }
 
 @test "slurmctld is away while a companion trains: nothing stops, and the companion goes with its job afterwards" {
-  training
+  train_alone
   grow
-  before=$(dlctl status --json "$job" | jq '[.[0].ranks[].step] | min')
   dl_sandbox daemon stop slurmctld
-  trains_on() { [ "$(jq -s "[.[] | select(.step != null) | .step] | max" "dl-$job/events.jsonl")" -gt $((before + 40)) ]; }
-  wait_for 60 "both learners save and train on" trains_on
+  saves_on
   dl_sandbox daemon start slurmctld
   wait_for 30 "slurmctld answers" on_login scontrol ping
   [ "$(learners_of "$job")" = 2 ]
@@ -142,7 +104,7 @@ none_left() { [ -z "$(on_login squeue -h --name="dl-companion-$1" -o %i)" ]; }
 }
 
 @test "a companion whose time is over saves and goes, and the job goes on on its own node" {
-  training
+  train_alone
   grow
   on_login scontrol update JobId="$companion" TimeLimit=1
   wait_for 120 "job $job trains with 1 learner" trains_with "$job" 1

@@ -117,26 +117,6 @@ TEST_F(AgentLauncherTest, TheProgramThatStartsAllIsToldWhichVariableHoldsTheRank
   ::unsetenv("SLURM_PMIX_FENCE");
 }
 
-TEST_F(AgentLauncherTest, WhatStartsTheAgentsOfACompanionIsToldOfItsNodesAndNotOfThoseOfTheJob) {
-  direct(1, "env >own");
-  plan_.method = plan::LaunchMethod::kSrun;
-  plan_.under_slurm = true;
-  plan::CompanionStep step;
-  step.job = "13";
-  step.node_list = "n[5-6]";
-  step.ranks = "1-2";
-  step.argv = {"sh", "-c", "cd " + dir_ + " && env >companion"};
-  plan_.companion_steps.push_back(step);
-  ::setenv("SLURM_JOB_NODELIST", "n1", 1);
-  ASSERT_TRUE(launcher_.start("n1:7", "secret"));
-  while (launcher_.running()) reap_next();
-  ::unsetenv("SLURM_JOB_NODELIST");
-  EXPECT_EQ(variable("own", "SLURM_JOB_NODELIST"), "n1");
-  EXPECT_EQ(variable("companion", "SLURM_JOB_NODELIST"), "n[5-6]");
-  EXPECT_EQ(variable("companion", env::kControlRanks), "1-2");
-  EXPECT_EQ(variable("companion", env::kMayRequeue), env::kNeverRequeue);
-}
-
 TEST_F(AgentLauncherTest, OnlyThoseOfTheNewestStartAreToldOf) {
   direct(1, "exec sleep 60");
   ASSERT_TRUE(launcher_.start("h:1", "s"));
@@ -152,16 +132,20 @@ TEST_F(AgentLauncherTest, OnlyThoseOfTheNewestStartAreToldOf) {
   EXPECT_FALSE(launcher_.any_running());
 }
 
-TEST_F(AgentLauncherTest, EachAllocationHasAnSrunOfItsOwnWhichIsToldItsRanks) {
+TEST_F(AgentLauncherTest, EachAllocationHasAnSrunOfItsOwnWhichIsToldItsRanksAndItsNodes) {
   direct(3, "env >own");
   plan_.method = plan::LaunchMethod::kSrun;
   plan_.under_slurm = true;
   plan_.checkpoint.emplace();
   plan_.own_ranks = "0,2";
   plan_.companion_steps = {
-      {"13", {"sh", "-c", "cd " + dir_ + " && env >other; cat hosts >copy"}, dir_ + "/hosts", "n3\n", "1"}};
+      {"13", "n[3-4]", {"sh", "-c", "cd " + dir_ + " && env >other; cat hosts >copy"}, dir_ + "/hosts", "n3\n", "1"}};
+  ::setenv("SLURM_JOB_NODELIST", "n1", 1);
   ASSERT_TRUE(launcher_.start("n1:7", "secret"));
   while (launcher_.running()) reap_next();
+  ::unsetenv("SLURM_JOB_NODELIST");
+  EXPECT_EQ(variable("own", "SLURM_JOB_NODELIST"), "n1");
+  EXPECT_EQ(variable("other", "SLURM_JOB_NODELIST"), "n[3-4]") << "srun believes it, and starts no step on more nodes";
   EXPECT_EQ(variable("own", env::kControlRanks), "0,2");
   EXPECT_EQ(variable("own", env::kMayRequeue), "1");
   EXPECT_EQ(variable("own", env::kControlStart), "(unset)");

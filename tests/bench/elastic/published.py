@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares objectives of `dlsim decide` on the workloads and profiles that Pollux (OSDI 2021) published; see tests/bench/README.md.
+"""Compares objectives of `dlsim decide` on the workloads and profiles that Pollux (OSDI 2021) published; see tests/bench/elastic/README.md.
 
 They are the branch osdi21-artifact of https://github.com/petuum/adaptdl (Apache-2.0), whose folder `simulator` is --simulator.
 

@@ -63,7 +63,7 @@ Result<std::vector<Category>> read_curves(std::string_view text) {
   fields.needs("jobs");
   const Json* jobs = fields.array("jobs");
   DL_TRY(fields.end());
-  if (jobs->size() < 1 || jobs->size() > kMostCategories)
+  if (jobs->empty() || jobs->size() > kMostCategories)
     return Error{Errc::kInvalid,
                  fmt::format("jobs: {} are not accepted; allowed: 1 to {}", jobs->size(), kMostCategories)};
   std::vector<Category> found;

@@ -141,19 +141,12 @@ Status set_pmix(const toml::node& node, std::string* out) {
   return bad_value(node, "\"dlrun\", \"slurm\"");
 }
 
-Status set_sizes(const toml::node& node, bool* optimise) {
+// One of two words; *out: whether it is the second.
+Status set_choice(const toml::node& node, std::string_view first, std::string_view second, bool* out) {
   const auto* text = node.as_string();
-  if (text == nullptr || (text->get() != "policy" && text->get() != "optimiser"))
-    return bad_value(node, "\"policy\", \"optimiser\"");
-  *optimise = text->get() == "optimiser";
-  return {};
-}
-
-Status set_growth(const toml::node& node, bool* in_place) {
-  const auto* text = node.as_string();
-  if (text == nullptr || (text->get() != "queue" && text->get() != "in-place"))
-    return bad_value(node, "\"queue\", \"in-place\"");
-  *in_place = text->get() == "in-place";
+  if (text == nullptr || (text->get() != first && text->get() != second))
+    return bad_value(node, fmt::format("\"{}\", \"{}\"", first, second));
+  *out = text->get() == second;
   return {};
 }
 
@@ -217,12 +210,20 @@ constexpr std::array kKeys{
         [](const Node& n, Name, SiteConfig* c) { return set_time(n, Seconds(0), kMaxQuotaTime, &c->idle.after); }},
     Key{"idle", "below", [](const Node& n, Name, SiteConfig* c) { return set_int(n, 1, 100, &c->idle.below); }},
     Key{"idle", "lend", [](const Node& n, Name, SiteConfig* c) { return set_bool(n, &c->idle.lend); }},
-    Key{"elastic", "sizes", [](const Node& n, Name, SiteConfig* c) { return set_sizes(n, &c->elastic.optimise); }},
+    Key{"elastic", "sizes",
+        [](const Node& n, Name, SiteConfig* c) { return set_choice(n, "policy", "optimiser", &c->elastic.optimise); }},
     Key{"elastic", "interval",
         [](const Node& n, Name, SiteConfig* c) {
           return set_time(n, Seconds(10), kMaxQuotaTime, &c->elastic.interval);
         }},
-    Key{"elastic", "grow", [](const Node& n, Name, SiteConfig* c) { return set_growth(n, &c->elastic.in_place); }},
+    Key{"elastic", "admission",
+        [](const Node& n, Name, SiteConfig* c) { return set_choice(n, "hold", "drop", &c->elastic.drop); }},
+    Key{"elastic", "drop_after",
+        [](const Node& n, Name, SiteConfig* c) {
+          return set_time(n, Seconds(1), kMaxQuotaTime, &c->elastic.drop_after);
+        }},
+    Key{"elastic", "grow",
+        [](const Node& n, Name, SiteConfig* c) { return set_choice(n, "queue", "in-place", &c->elastic.in_place); }},
     Key{"metrics", "max_jobs",
         [](const Node& n, Name, SiteConfig* c) { return set_int(n, 0, kMaxJobSeries, &c->metrics.max_jobs); }},
     Key{"network", "enforce",

@@ -47,7 +47,9 @@ struct SiteMetrics {
 struct SiteElastic {
   bool optimise = false;               // sizes = "optimiser": dlpolicyd resizes running elastic jobs by measured speeds
   std::chrono::seconds interval{300};  // a job is resized at most once in this time
-  bool in_place = false;               // grow = "in-place": onto whole free nodes without leaving those that it has
+  bool drop = false;                   // admission = "drop": a new elastic job without room is ended instead of waiting
+  std::chrono::seconds drop_after{60};  // once it has waited for so long
+  bool in_place = false;                // grow = "in-place": onto whole free nodes without leaving those that it has
 };
 
 struct SiteConfig {

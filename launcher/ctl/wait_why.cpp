@@ -14,6 +14,7 @@
 #include "launcher/ctl/wait_texts.h"
 #include "launcher/slurm_cli/records.h"
 #include "launcher/slurm_cli/slurm_cli.h"
+#include "slurm-plugin/policy/job_label.h"
 #include "slurm-plugin/policy/tokens.h"
 
 namespace dl::ctl {
@@ -99,6 +100,10 @@ class Answering {
     }
     answer_.sentence = fmt::format("job {} does not wait: it has ended, {}{}{}", id_, state,
                                    time("EndTime") ? " at" : "", at(time("EndTime")));
+    const auto label = policy::parse_label(of(texts_.job, "AdminComment"));
+    if (label && label->dropped)
+      answer_.sentence = fmt::format("job {} does not wait: dlpolicyd dropped it at{}: {}", id_,
+                                     at(label->dropped->at_s), policy::dropped_text(*label->dropped));
     if (const std::string code = of(texts_.job, "ExitCode"); !code.empty() && code != "0:0")
       say("exit code " + code.substr(0, code.find(':')) +
           (code.find(":0") == std::string::npos ? ", signal " + code.substr(code.find(':') + 1) : "") +

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "common/base/count.h"
 #include "common/base/parse.h"
 #include "slurm-plugin/policy/job_id.h"
 
@@ -83,6 +84,19 @@ bool read_grow(std::string_view text, JobLabel* label) {
   return true;
 }
 
+bool read_dropped(std::string_view text, JobLabel* label) {
+  const size_t colon = text.find(':');
+  const size_t at = text.find('@');
+  Dropped dropped;
+  if (colon == std::string_view::npos || at == std::string_view::npos || at < colon ||
+      !read_int(text.substr(0, colon), 1, kMostJobGpus, &dropped.gpus) ||
+      !read_int(text.substr(colon + 1, at - colon - 1), 0, kMostGpusInAll, &dropped.room) ||
+      !read_int(text.substr(at + 1), 0, kMaxTime, &dropped.at_s))
+    return false;
+  label->dropped = dropped;
+  return true;
+}
+
 struct Key {
   std::string_view name;
   bool required;
@@ -135,6 +149,7 @@ constexpr std::array kKeys{
     Key{"yields", false, read_yields},
     Key{"size", false, read_size},
     Key{"grow", false, read_grow},
+    Key{"dropped", false, read_dropped},
     Key{"nodes_set", false, [](Text t, Label* l) { return (l->nodes_set = t == "1"); }},
     Key{"shrunk", false, [](Text t, Label* l) { return (l->shrunk = t == "1"); }},
     Key{"unowned", false, [](Text t, Label* l) { return (l->unowned = t == "1"); }},
@@ -145,6 +160,13 @@ constexpr std::array kKeys{
 
 GiveBack gives_back(const JobLabel& label) {
   return label.pausable ? GiveBack::kSave : label.back;
+}
+
+std::string dropped_text(const Dropped& dropped) {
+  return fmt::format(
+      "it needs {} at its smallest size, and would have to borrow; if all jobs before it were at their smallest sizes, "
+      "{} would be left (admission = \"drop\" in dl.toml)",
+      count_text(dropped.gpus, "GPU"), dropped.room);
 }
 
 const char* charge_name(Charge charge) {
@@ -172,6 +194,8 @@ std::string format_label(const JobLabel& label) {
   if (label.yielded) text += " yielded=" + job_name(*label.yielded);
   if (label.size) text += fmt::format(" size={}@{}", label.size->learners, label.size->queued_s);
   if (label.grow) text += fmt::format(" grow={}@{}", label.grow->nodes, label.grow->offered_s);
+  if (label.dropped)
+    text += fmt::format(" dropped={}:{}@{}", label.dropped->gpus, label.dropped->room, label.dropped->at_s);
   if (label.nodes_set) text += " nodes_set=1";
   if (label.shrunk) text += " shrunk=1";
   if (label.unowned) text += " unowned=1";

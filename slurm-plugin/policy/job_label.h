@@ -46,6 +46,14 @@ struct Offer {
   bool operator==(const Offer& other) const { return nodes == other.nodes && offered_s == other.offered_s; }
 };
 
+// A waiting job that was not admitted, and is ended (drop.h): dropped=GPUS:ROOM@TIME.
+struct Dropped {
+  int gpus = 0;      // that it needs at its smallest size
+  int64_t room = 0;  // GPUs that the jobs before it leave, at their smallest sizes
+  int64_t at_s = 0;  // since the epoch
+  bool operator==(const Dropped& other) const { return gpus == other.gpus && room == other.room && at_s == other.at_s; }
+};
+
 // What happens to the job when its lent GPUs are taken back, as its user was told at submission. It stays the same
 // whatever flags the user changes later.
 enum class GiveBack {
@@ -77,8 +85,9 @@ struct JobLabel {
   std::optional<Offer> grow;
   bool nodes_set = false;  // an elastic job: dlpolicyd has set another number of nodes (NodeRange)
   bool shrunk = false;     // it came back smaller from yielding: no minimum run time protects it anew
-  bool unowned = false;    // held, since its tenant is not declared any more
-  std::string note;        // of somebody else
+  std::optional<Dropped> dropped;
+  bool unowned = false;  // held, since its tenant is not declared any more
+  std::string note;      // of somebody else
 };
 
 // One line of at most about 500 bytes and the note. Names are plain ones.
@@ -93,6 +102,9 @@ std::string with_label(std::string_view admin_comment, JobLabel label);
 
 // kSave for a pausable job, else the label's `back`.
 GiveBack gives_back(const JobLabel& label);
+
+// "it needs 4 GPUs at its smallest size, and ..."
+std::string dropped_text(const Dropped& dropped);
 
 const char* charge_name(Charge charge);  // own, borrowed
 

@@ -11,6 +11,7 @@
 
 #include "common/base/atomic_file.h"
 #include "slurm-plugin/policy/site_state.h"
+#include "slurm-plugin/policyd/dropping.h"
 #include "slurm-plugin/policyd/job_series.h"
 #include "slurm-plugin/policyd/metrics.h"
 #include "slurm-plugin/policyd/notify.h"
@@ -138,7 +139,11 @@ Status Daemon::round() {
   const policy::Decision& decision = sizes.decision;
   stuck_.update(view, decision);
   const policy::Grace grace{view_options.grace_s, kill_wait_s_};
-  const std::vector<Action> actions = needed_actions(view, *records, decision, grace, sizes.resizes, sizes.growths);
+  std::vector<Action> actions = needed_actions(view, *records, decision, grace, sizes.resizes, sizes.growths);
+  const SiteElastic& elastic = site_.elastic;
+  put_first(drop_actions(view, *records, decision,
+                         elastic.drop ? std::optional<int64_t>(elastic.drop_after.count()) : std::nullopt),
+            &actions);
   // Longer gates that were set earlier still stand for a while when fewer jobs wait.
   gate_s_ =
       std::max(longest_gate_s(actions, records->now_s), gate_s_ - std::max<int64_t>(0, records->now_s - gated_s_));

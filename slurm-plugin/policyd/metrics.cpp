@@ -139,6 +139,7 @@ void count_action(ActionKind kind, Totals* totals) {
   totals->put_back += kind == ActionKind::kPutBack ? 1 : 0;
   totals->ended += kind == ActionKind::kEnd ? 1 : 0;
   totals->returned += kind == ActionKind::kReturn ? 1 : 0;
+  totals->dropped += kind == ActionKind::kDrop ? 1 : 0;
   totals->withdrawn += kind == ActionKind::kWithdraw ? 1 : 0;
 }
 
@@ -164,6 +165,9 @@ std::string metrics_text(const observe::ClusterView& view, const policy::Decisio
                                                       {"returned", totals.returned}, {"withdrawn", totals.withdrawn}};
   begin_metric(&text, "dl_reclaims_total", "counter", "What became of jobs on borrowed GPUs that a claim needed.");
   for (const auto& [what, count] : counters) text += fmt::format("dl_reclaims_total{{what=\"{}\"}} {}\n", what, count);
+  begin_metric(&text, "dl_dropped_jobs_total", "counter",
+               "Waiting jobs that dlpolicyd ended, since there was no room for them ([elastic] admission).");
+  text += fmt::format("dl_dropped_jobs_total {}\n", totals.dropped);
   begin_metric(&text, "dl_policyd_last_round_seconds", "gauge", "When dlpolicyd last saw the cluster.");
   text += fmt::format("dl_policyd_last_round_seconds {}\n", view.state.now_s);
   begin_metric(&text, "dl_policyd_round_seconds", "gauge", "How long dlpolicyd's last whole round took.");

@@ -16,6 +16,7 @@ struct Totals {
   int64_t put_back = 0;   // victims that cannot save and were requeued
   int64_t ended = 0;      // victims that can neither save nor be requeued and were ended
   int64_t returned = 0;   // victims that have yielded and are back in the queue
+  int64_t dropped = 0;    // waiting jobs that were ended, since they were not admitted
   int64_t withdrawn = 0;  // victims told that they need not yield any more
   int64_t updates = 0;    // changes of jobs, of every kind; each is a message to slurmctld
   // Changes that failed: slurmctld did not permit them to this user, did not answer, or refused them for another

@@ -440,6 +440,8 @@ const char* action_name(ActionKind kind) {
       return "return";
     case ActionKind::kHold:
       return "hold";
+    case ActionKind::kDrop:
+      return "drop";
     case ActionKind::kRelease:
       return "release";
     case ActionKind::kResize:

@@ -39,6 +39,7 @@ enum class ActionKind {
   kHold,      // a pending job is held, since its tenant is no longer declared
   kResize,    // a running job is asked to save and to start again at another size
   kGrow,      // a running job is offered free nodes beside those that it has
+  kDrop,      // a pending job is ended, since it is not admitted (dropping.h)
   kRelease,   // such a job is released, since its tenant is declared again
 };
 const char* action_name(ActionKind kind);  // "charge", "order", ...; a static text

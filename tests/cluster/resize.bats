@@ -69,6 +69,32 @@ runs_with() {
   [ "$(restarts_of "$own")" = 0 ]
 }
 
+@test "admission drop: a new elastic job without room is ended once, with a sentence, and a fixed one and one within its quota are not" {
+  toml=$DL_SANDBOX_DIR/etc/dl.toml
+  cp "$toml" toml.kept
+  one_learner nlp >/dev/null
+  for ((i = 0; i < 2; i++)); do busy=$(learners=1 training --account=nlp deaf.sh); done
+  wait_state "$busy" RUNNING 30
+  before=$(date +%s)
+  sed -i 's/^interval = .*/&\nadmission = "drop"\ndrop_after = "8s"/' "$toml"
+  kill -HUP "$(cat daemon.pid)"
+  fixed=$(learners=1 training --account=nlp deaf.sh)
+  dropped=$(learners=1:3 training --account=nlp deaf.sh)
+  wait_state "$dropped" CANCELLED 30
+  (($(date +%s) - before >= 8))
+  assert_contains "$(cat daemon.log)" "job $dropped: drop: is dropped: it needs 1 GPU at its smallest size, and would have to borrow"
+  [ "$(grep -c "job $dropped: drop:" daemon.log)" = 1 ]
+  assert_contains "$(dlctl why "$dropped")" "^job $dropped does not wait: dlpolicyd dropped it at .*: it needs 1 GPU at its smallest size"
+  [[ $(job_field "$dropped" AdminComment) == *" dropped=1:0@"* ]]
+  wait_file metrics.prom '^dl_dropped_jobs_total 1$' 5
+  [ "$(job_state "$fixed")" = PENDING ]
+  # Within its quota: the borrower makes way.
+  claim=$(learners=1:2 training --account=vision deaf.sh)
+  wait_state "$claim" RUNNING 60
+  [ "$(grep -c ': drop:' daemon.log)" = 1 ]
+  cat toml.kept >"$toml"
+}
+
 votes_for() { [[ " $(job_field "$1" Comment) " == *" attempt=$2 "*" vote=$3 "* ]]; }
 
 @test "a job whose learners vote for one learner gives the others back though nobody waits, and the vote outlives the restart" {

@@ -43,6 +43,8 @@ TEST(SiteConfig, reads_every_key) {
     sizes = "optimiser"
     interval = "90s"
     grow = "in-place"
+    admission = "drop"
+    drop_after = "30s"
     [metrics]
     max_jobs = 500
     [idle]
@@ -69,6 +71,8 @@ TEST(SiteConfig, reads_every_key) {
   EXPECT_TRUE(got->elastic.optimise);
   EXPECT_EQ(got->elastic.interval.count(), 90);
   EXPECT_TRUE(got->elastic.in_place);
+  EXPECT_TRUE(got->elastic.drop);
+  EXPECT_EQ(got->elastic.drop_after.count(), 30);
   EXPECT_EQ(got->metrics.max_jobs, 500);
   EXPECT_EQ(got->idle.below, 10);
   EXPECT_TRUE(got->idle.lend);
@@ -167,6 +171,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"[idle]\nbelow = 0", "dl.toml:2: idle.below: 0", "from 1"},
         BadConfig{"[elastic]\nsizes = \"best\"", "dl.toml:2: elastic.sizes", "\"policy\", \"optimiser\""},
         BadConfig{"[elastic]\ngrow = true", "dl.toml:2: elastic.grow", "\"queue\", \"in-place\""},
+        BadConfig{"[elastic]\nadmission = \"refuse\"", "dl.toml:2: elastic.admission", "\"hold\", \"drop\""},
+        BadConfig{"[elastic]\ndrop_after = \"0s\"", "dl.toml:2: elastic.drop_after", "1s"},
         BadConfig{"[elastic]\ninterval = \"1s\"", "dl.toml:2: elastic.interval", "10s"},
         BadConfig{"[metrics]\nmax_jobs = 10001", "dl.toml:2: metrics.max_jobs: 10001", "from 0 to 10000"},
         BadConfig{"[idle]\nafter = \"soon\"", "dl.toml:2: idle.after", "365d"},

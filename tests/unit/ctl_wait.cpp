@@ -376,6 +376,19 @@ TEST_F(Wait, LicencesArraysAndWhatDoesNotWait) {
   EXPECT_EQ(explain_wait(texts).sentence, "job 9 does not wait: it is RUNNING on n1 since 22:14:31");
 }
 
+TEST_F(Wait, OneThatDlpolicydDroppedSaysWhatItLacked) {
+  auto texts = texts_of(job_text("None"));
+  texts.job.values["JobState"] = "CANCELLED";
+  texts.job.values["AdminComment"] =
+      "dl:1 tenant=nlp tier=auto learners=2:4 gpus=1 pausable=1 placement=pack charge=borrowed dropped=2:1@1795558471";
+  EXPECT_EQ(explain_wait(texts).sentence,
+            "job 9 does not wait: dlpolicyd dropped it at 22:14:31: it needs 2 GPUs at its smallest size, and would "
+            "have to borrow; if all jobs before it were at their smallest sizes, 1 would be left (admission = \"drop\" "
+            "in dl.toml)");
+  texts.job.values["AdminComment"] = "dropped=2:1@1795558471";
+  EXPECT_EQ(explain_wait(texts).sentence.find("dropped"), std::string::npos);
+}
+
 TEST_F(Wait, Slurm2411IsReadAlike) {
   WaitTexts texts;
   texts.job = *slurm_cli::parse_job_text(

@@ -83,6 +83,8 @@ constexpr const char* kControlRanks = "DL_CONTROL_RANKS";
 constexpr const char* kControlStart = "DL_CONTROL_START";
 
 constexpr const char* kPmixServer = "DL_CONTROL_PMIX";  // path of dl-pmix if each node shall run one; else unset
+// How many of the first ranks that one is for; unset: all. Agents of other ranks, servers of a pool, start none.
+constexpr const char* kPmixRanks = "DL_CONTROL_PMIX_RANKS";
 constexpr const char* kHoldPorts = "DL_CONTROL_PORTS";  // how many ports the agent holds for its learner; unset = 0
 
 // "1": the job has a checkpoint directory and may be requeued. If dlrun is lost, an agent requeues it.

@@ -7,10 +7,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "common/base/parse.h"
 #include "common/base/this_process.h"
 #include "common/contract/env_names.h"
 #include "common/process/child_process.h"
@@ -85,6 +87,7 @@ Status PmixServer::make_folder() {
 Status PmixServer::start(int rank) {
   const std::string program = environment_value(env::kPmixServer);
   if (program.empty() || environment_value("SLURM_LOCALID") != "0") return {};
+  if (const auto ranks = parse_int(environment_value(env::kPmixRanks), 1, INT_MAX); ranks && rank >= *ranks) return {};
   DL_TRY(make_folder());
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);

@@ -22,8 +22,8 @@ class PmixServer {
   // Ends the server: waits a second, then kills it. Removes its folder.
   ~PmixServer();
 
-  // Starts the program env::kPmixServer if it is set and this is the first task of its node (SLURM_LOCALID is 0); else
-  // does nothing. Fails if its folder cannot be made or the program not be started.
+  // Starts the program env::kPmixServer if it is set, and this is the first task of its node (SLURM_LOCALID is 0) and
+  // one of env::kPmixRanks; else does nothing. Fails if its folder cannot be made or the program not be started.
   Status start(int rank);
   pid_t pid() const { return pid_; }  // 0: there is none
   // To be called with each process that the caller has reaped; all but the server are ignored.

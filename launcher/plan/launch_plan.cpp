@@ -194,15 +194,21 @@ Status check_input(const PlanInput& input) {
   return {};
 }
 
-// An elastic pool is no part of a world whose size cannot change.
+// An elastic pool is no part of a world whose size cannot change. dlrun's own PMIx servers leave it out of that of MPI
+// programs; mpirun and Slurm's PMIx would count all that they start.
 Status check_pool(const PlanInput& input, const LaunchPlan& plan, const FrameworkEntry& entry) {
   if (!plan.pool) return {};
   const std::string asked = "--servers " + format_servers(*plan.pool) + ": ";
-  if (entry.launch == "mpi" || input.command_uses_mpi)
-    return Error{Errc::kConflict, asked + "servers that come and go cannot be ranks of an MPI world, and " +
-                                      (entry.launch == "mpi" ? "framework " + plan.framework + " starts one"
-                                                             : std::string("this program is one of MPI")) +
-                                      "; allowed: --servers N"};
+  const bool mpi = entry.launch == "mpi" || input.command_uses_mpi;
+  if (mpi && (!plan.under_slurm || input.pmix_server.empty()))
+    return Error{
+        Errc::kConflict,
+        asked + "servers that come and go cannot be ranks of an MPI world, and " +
+            (entry.launch == "mpi" ? "framework " + plan.framework + " starts one"
+                                   : std::string("this program is one of MPI")) +
+            (plan.under_slurm ? ", which only dlrun's own PMIx servers leave them out of; allowed: --servers N, "
+                                "or pmix = \"dlrun\" in dl.toml, where dl-pmix is installed"
+                              : ", which mpirun starts outside of Slurm; allowed: --servers N, or a Slurm job")};
   if (plan.first_decides)
     return Error{Errc::kConflict, asked + "framework " + plan.framework +
                                       " has parameter servers of its own, whose number cannot change; allowed: "

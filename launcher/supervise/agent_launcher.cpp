@@ -114,6 +114,7 @@ Status AgentLauncher::start_all(const plan::LaunchPlan& plan, int number, Set se
 Status AgentLauncher::start_steps(const plan::LaunchPlan& plan, Set set, Group* group) {
   set[env::kControlRank] = "SLURM_PROCID";
   if (!plan.pmix_server.empty()) set[env::kPmixServer] = plan.pmix_server;
+  if (!plan.pmix_server.empty() && plan.pool) set[env::kPmixRanks] = std::to_string(plan.learner_count());
   // With Slurm's default kind of PMIx fence, ranks of Open MPI 4.1 with PMIx 4.2 crashed in MPI_Init in 25 of 680
   // starts on a busy machine (Slurm 22.05.8); with tree fences, in 1 of 430.
   if (std::getenv("SLURM_PMIX_FENCE") == nullptr) set["SLURM_PMIX_FENCE"] = "tree";

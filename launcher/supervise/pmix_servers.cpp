@@ -47,13 +47,23 @@ void PmixServers::open(const plan::LaunchPlan& plan, std::string space) {
   waiting_since_ms_ = end_at_ms_ = 0;
   if (plan.pmix_server.empty()) return;
   job_.space = std::move(space);
-  job_.ranks.resize(plan.nodes.size());
-  for (const plan::PlannedLearner& learner : plan.learners) {
-    job_.ranks[static_cast<size_t>(learner.node)].push_back(learner.rank);
-    places_.push_back({learner.node, learner.local_rank});
+  // A node that holds servers of a pool alone is none of the namespace's.
+  std::vector<int> number(plan.nodes.size(), -1);
+  for (const plan::PlannedLearner& learner : plan.learners)
+    if (!plan.is_place(learner.rank)) number[static_cast<size_t>(learner.node)] = 0;
+  for (size_t node = 0; node < plan.nodes.size(); ++node) {
+    if (number[node] < 0) continue;
+    number[node] = static_cast<int>(job_.nodes.size());
+    job_.nodes.push_back(plan.nodes[node].name);
   }
-  for (const plan::PlannedNode& node : plan.nodes) job_.nodes.push_back(node.name);
-  servers_.resize(plan.nodes.size());
+  job_.ranks.resize(job_.nodes.size());
+  for (const plan::PlannedLearner& learner : plan.learners) {
+    if (plan.is_place(learner.rank)) continue;
+    const int node = number[static_cast<size_t>(learner.node)];
+    job_.ranks[static_cast<size_t>(node)].push_back(learner.rank);
+    places_.push_back({node, learner.local_rank});
+  }
+  servers_.resize(job_.nodes.size());
   exchange_ = pmix::Exchange(job_.ranks);
   came_.assign(places_.size(), false);
 }
@@ -84,7 +94,7 @@ bool PmixServers::ready() const {
 }
 
 void PmixServers::add_environment(int rank, Start* start) const {
-  if (servers_.empty()) return;
+  if (static_cast<size_t>(rank) >= places_.size()) return;
   const Place& place = places_[static_cast<size_t>(rank)];
   const Server& server = servers_[static_cast<size_t>(place.node)];
   if (static_cast<size_t>(place.local_rank) < server.learners.size())
@@ -226,7 +236,7 @@ PmixServers::News PmixServers::tick(const Now& now, bool all_agents) {
 }
 
 bool PmixServers::tell_of_end(int rank, bool failed, int exit) {
-  if (servers_.empty()) return false;
+  if (static_cast<size_t>(rank) >= places_.size()) return false;
   answer(exchange_.gone(rank, failed));
   if (!failed) return false;
   const std::string line = encode(Pmix{pmix::encode(pmix::Lost{rank, exit})});
@@ -246,8 +256,8 @@ std::string PmixServers::explain(int rank, Failure* failure) const {
       failure->exit = (abort->second.status & 0xff) != 0 ? abort->second.status & 0xff : 1;
     return {};
   }
-  if (servers_.empty() || came_[static_cast<size_t>(rank)] || failure->kind != Failure::Kind::kExit ||
-      !speaks_of_pmix(failure->last_lines))
+  if (static_cast<size_t>(rank) >= places_.size() || came_[static_cast<size_t>(rank)] ||
+      failure->kind != Failure::Kind::kExit || !speaks_of_pmix(failure->last_lines))
     return {};
   return fmt::format(
       "learner {} has not reached the PMIx server of its node ({}): it may be built with a PMIx that does not "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The PMIx servers of an attempt (launcher/pmix): one on each node, started by the agent of its first learner. Learners
+// The PMIx servers of an attempt (launcher/pmix): one on each node that holds learners, started by the agent of its
+// first one. The servers of a pool (--servers MIN:MAX) are none of the processes that they know. Learners
 // start when all servers are ready. When a learner is lost, the servers tell the others before dlrun ends those, too.
 // What the rest of dlrun has to do is returned as News. No socket and no clock here: times are of the awake clock.
 #pragma once
@@ -82,7 +83,7 @@ class PmixServers {
     int64_t at_ms = 0;
   };
   struct Place {
-    int node = 0, local_rank = 0;
+    int node = 0, local_rank = 0;  // of job_
   };
 
   Server& server(int node) { return servers_[static_cast<size_t>(node)]; }
@@ -96,8 +97,8 @@ class PmixServers {
 
   // Of the attempt. servers_ is empty if its plan has no PMIx servers.
   pmix::Job job_;
-  std::vector<Server> servers_;                    // by node
-  std::vector<Place> places_;                      // by rank
+  std::vector<Server> servers_;                    // by node of job_
+  std::vector<Place> places_;                      // by rank of a learner
   std::unordered_map<ConnectionId, int> node_of_;  // of the servers' connections
   pmix::Exchange exchange_;
   std::string version_;

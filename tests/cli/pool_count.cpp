@@ -3,6 +3,8 @@
 // key has to hold exactly ROUNDS x learners. How many servers there should be is read from the file `wanted`.
 //
 //   dlrun --framework cpp -n N --servers MIN:MAX -- ./pool_count ROUNDS [MILLISECONDS]     the least time of a round
+//
+// Compiled with -DOVER_MPI, the learners are an MPI program: in each round they add up their numbers, too.
 #include <unistd.h>
 #include <dlpool.hpp>
 
@@ -16,6 +18,9 @@
 #include <string_view>
 #include <thread>
 #include <vector>
+#ifdef OVER_MPI
+#include <mpi.h>
+#endif
 
 namespace {
 
@@ -62,6 +67,19 @@ std::vector<dl::PoolAnswer> of_all_keys(dl::PoolClient* pool, bool read) {
   return pool->call(calls);
 }
 
+// False: MPI_COMM_WORLD is not that of the learners.
+bool meets(long learners, long round) {
+#ifdef OVER_MPI
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  long sum = 0;
+  MPI_Allreduce(&round, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  return size == learners && sum == learners * round;
+#else
+  return learners > 0 && round > 0;
+#endif
+}
+
 int learn(long rounds, long pause_ms) {
   const std::string rank = std::getenv("DL_RANK");
   const long learners = std::strtol(std::getenv("DL_WORLD_SIZE"), nullptr, 10);
@@ -70,6 +88,7 @@ int learn(long rounds, long pause_ms) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(pause_ms);
     for (const dl::PoolAnswer& answer : of_all_keys(&pool, false))
       if (!answer) return std::fprintf(stderr, "%s\n", answer.status.message().c_str()), 1;
+    if (!meets(learners, round)) return std::fprintf(stderr, "the learners do not meet\n"), 1;
     std::ofstream("round." + rank) << round << "\n";
     std::this_thread::sleep_until(until);
   }
@@ -99,5 +118,12 @@ int serve() {
 
 int main(int argc, char** argv) {
   if (std::strcmp(std::getenv("DL_ROLE"), "server") == 0) return serve();
-  return learn(std::strtol(argv[1], nullptr, 10), argc > 2 ? std::strtol(argv[2], nullptr, 10) : 0);
+#ifdef OVER_MPI
+  MPI_Init(&argc, &argv);
+#endif
+  const int status = learn(std::strtol(argv[1], nullptr, 10), argc > 2 ? std::strtol(argv[2], nullptr, 10) : 0);
+#ifdef OVER_MPI
+  MPI_Finalize();
+#endif
+  return status;
 }

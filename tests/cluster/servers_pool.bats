@@ -66,6 +66,34 @@ counted_right() {
   [ "$(job_field "$job" NodeList)" = 'n[1-2]' ]
 }
 
+@test "learners of MPI meet in a world of their own on two nodes, while the servers of their pool come, are killed and leave" {
+  command -v mpicxx >/dev/null || skip "mpicxx is not installed"
+  [[ -x $stage/libexec/slurm-dl/dl-pmix ]] || skip "built without libpmix"
+  mpicxx -std=c++17 -Wall -Wextra -Werror -O2 -DOVER_MPI "$top_srcdir/tests/cli/pool_count.cpp" -I"$top_srcdir/launcher/pool/include" \
+    -L"$top_builddir/launcher/pool/.libs" -ldlpool -Wl,-rpath,"$top_builddir/launcher/pool/.libs" -o mpi_count
+  export TMPDIR=$DL_SANDBOX_DIR/pmix # dl-pmix has its files there
+  mkdir -p "$TMPDIR"
+  printf '#!/bin/bash\nexport OMPI_MCA_mpi_yield_when_idle=1\ndlrun -- ./mpi_count 900 20\n' >train.sh
+  job=$(submit -N3 --ntasks-per-node=2 --exclusive --dl-framework=mpi --dl-learners=3 --dl-servers=1:3 train.sh)
+  wait_for 60 "one server" has_servers "$job" 1
+  # A node that holds servers alone has no PMIx server.
+  alone=$(on_login dlctl status "$job" --json | jq -r '[.[0].ranks[] | select(.rank < 3) | .host] | unique | length')
+  [ "$alone" -eq 2 ]
+  [ "$(own_pgrep -x dl-pmix | wc -l)" -eq 2 ]
+  echo 3 >wanted
+  wait_for 60 "three servers" has_servers "$job" 3
+  kill -9 "$(cat server.1)"
+  wait_for 30 "the kill was noticed" grep -q 'SIGKILL); the pool goes on' "slurm-$job.out"
+  wait_for 60 "three servers again" has_servers "$job" 3
+  echo 1 >wanted
+  wait_for 60 "one server again" has_servers "$job" 1
+  wait_state "$job" COMPLETED 120
+  [ "$(output "$job" | grep -c '0 keys are wrong$')" -eq 3 ]
+  run ! grep -E 'restart|attempt 2|do not meet' "slurm-$job.out"
+  assert_contains "$(output "$job")" 'learners are served by dl-pmix'
+  run ! own_pgrep -x dl-pmix
+}
+
 @test "a job with a pool is paused in mid-run and resumed with a new one" {
   [[ -x $top_builddir/tests/lib/toy_learner ]] || skip "built without HDF5"
   # shellcheck disable=SC2016  # the shell of each process expands this

@@ -57,6 +57,16 @@ TEST_F(PmixServerFiles, GoWithTheAgent) {
   EXPECT_FALSE(fs::exists(own_));
 }
 
+TEST_F(PmixServerFiles, AreNoneOfAnAgentWhoseServerIsNoRankOfTheLearners) {
+  ::setenv(dl::env::kPmixRanks, "3", 1);
+  for (const int rank : {2, 3}) {
+    PmixServer server;
+    ASSERT_TRUE(server.start(rank));
+    EXPECT_EQ(folders(), rank == 2 ? 1 : 0);
+  }
+  ::unsetenv(dl::env::kPmixRanks);
+}
+
 TEST_F(PmixServerFiles, OfAKilledAgentGoWhenTheNextStartsAndThoseOfALivingOneStay) {
   killed_agent();
   ASSERT_EQ(folders(), 1);

@@ -527,8 +527,18 @@ TEST(LaunchPlan, AWorldWhoseSizeCannotChangeHasNoPool) {
   in.request.servers = {1, 2, true};
   in.command_uses_mpi = true;
   EXPECT_EQ(error_of(in),
-            "--servers 1:2: servers that come and go cannot be ranks of an MPI world, and this program is one of MPI; "
-            "allowed: --servers N");
+            "--servers 1:2: servers that come and go cannot be ranks of an MPI world, and this program is one of MPI, "
+            "which only dlrun's own PMIx servers leave them out of; allowed: --servers N, or pmix = \"dlrun\" in "
+            "dl.toml, where dl-pmix is installed");
+  in.pmix_server = "/opt/dl-pmix";
+  const auto plan = plan_launch(in);
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_EQ(plan->learner_count(), 2);
+  EXPECT_EQ(plan->pmix_server, "/opt/dl-pmix");
+  in.allocation.source = Allocation::Source::kLocal;
+  EXPECT_EQ(error_of(in),
+            "--servers 1:2: servers that come and go cannot be ranks of an MPI world, and this program is one of MPI, "
+            "which mpirun starts outside of Slurm; allowed: --servers N, or a Slurm job");
 }
 
 TEST(LaunchPlan, ServersBesideDifferentNumbersOfGpusAreRefused) {

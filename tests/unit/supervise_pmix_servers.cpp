@@ -66,6 +66,50 @@ TEST_F(PmixServersTest, LearnersStartWhenAllServersAreReadyEachWithItsEnvironmen
   EXPECT_EQ(start.forced["PMIX_RANK"], "3");
 }
 
+TEST_F(PmixServersTest, ServersOfAPoolAndNodesOfTheirOwnAreNoneOfTheNamespace) {
+  // The node n1 gets two places after the learners 0 and 1, n2 has places alone, n3 a learner.
+  plan::LaunchPlan plan;
+  plan.pmix_server = "/opt/dl-pmix";
+  plan.pool = ServerRange{1, 4, true};
+  plan.servers = 4;
+  int rank = 0;
+  const std::vector<std::pair<int, int>> places = {{0, 0}, {0, 1}, {2, 0}, {0, 2}, {0, 3}, {1, 0}, {1, 1}};
+  for (const auto& [node, local_rank] : places) {
+    plan::PlannedLearner learner;
+    learner.rank = rank++;
+    learner.node = node;
+    learner.local_rank = local_rank;
+    plan.learners.push_back(learner);
+  }
+  for (const char* name : {"n1", "n2", "n3"}) {
+    plan::PlannedNode node;
+    node.name = name;
+    plan.nodes.push_back(node);
+  }
+  learners_.resize(7);
+  servers_.open(plan, "dl.7.2.secret");
+  EXPECT_FALSE(servers_.greet(13, 5, true)) << "n2 has no learner";
+  ASSERT_TRUE(servers_.greet(11, 0, true));
+  ASSERT_TRUE(servers_.greet(12, 2, true));
+  pmix::Job job;
+  job.space = "dl.7.2.secret";
+  job.nodes = {"n1", "n3"};
+  job.ranks = {{0, 1}, {2}};
+  job.node = 1;
+  EXPECT_TRUE(connections_.last_was(12, Pmix{pmix::encode(job)}));
+  hear(11, pmix::Ready{"4.2", {{{"PMIX_RANK", "0"}}, {{"PMIX_RANK", "1"}}}});
+  hear(12, pmix::Ready{"4.2", {{{"PMIX_RANK", "2"}}}});
+  EXPECT_TRUE(servers_.ready());
+  for (int one = 0; one < 7; ++one) {
+    Start start;
+    servers_.add_environment(one, &start);
+    EXPECT_EQ(start.forced["PMIX_RANK"], one < 3 ? std::to_string(one) : "");
+  }
+  EXPECT_FALSE(servers_.tell_of_end(4, true, 1)) << "learners hear of a server by its pool";
+  Failure failure;
+  EXPECT_EQ(servers_.explain(6, &failure), "");
+}
+
 TEST_F(PmixServersTest, OneThatDoesNotComeIsNotWaitedForWithoutEnd) {
   ASSERT_TRUE(servers_.greet(12, 2, true));
   hear(12, pmix::Ready{"4.2", {}});

@@ -190,7 +190,8 @@ void expect_sound(const ClusterState& state, const Decision& decision, const std
                        }) == 1;
     for (int type = 0; type < state.type_count(); ++type) {
       if (job.type != kAnyType && job.type != type) continue;
-      if (alone && job.tier != Tier::kBorrow) ASSERT_FALSE(ledger.fits_own(job.tenant, type, drop.gpus));
+      const bool within = ledger.fits_own(job.tenant, type, drop.gpus);
+      ASSERT_FALSE(alone && job.tier != Tier::kBorrow && within);
       int64_t capacity = 0;
       for (const Node& node : state.nodes) capacity += node.type == type ? node.gpus : 0;
       ASSERT_GT(drop.gpus + taken(state, type, gone), capacity);

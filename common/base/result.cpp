@@ -3,8 +3,23 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <variant>
 
 namespace dl {
+
+Error::Error(Errc kind, std::string sentence, int cause) : code(kind), text(std::move(sentence)), sys_errno(cause) {}
+Error::Error(const Error& other) = default;
+Error::Error(Error&& other) noexcept = default;
+Error& Error::operator=(const Error& other) = default;
+Error& Error::operator=(Error&& other) noexcept = default;
+Error::~Error() = default;
+
+Error&& Error::with_context(const std::string& context) && {
+  text = context + ": " + text;
+  return std::move(*this);
+}
 
 Error errno_error(const std::string& what, int sys_errno) {
   Errc code = Errc::kIo;
@@ -30,6 +45,10 @@ Error errno_error(const std::string& what, int sys_errno) {
   char buffer[256];
   // GNU strerror_r: thread-safe, returns the text.
   return Error{code, what + ": " + strerror_r(sys_errno, buffer, sizeof buffer), sys_errno};
+}
+
+void throw_wrong_access() {
+  throw std::bad_variant_access();
 }
 
 }  // namespace dl

@@ -13,6 +13,7 @@ common/process          | common/base
 common/scaling          | common/base common/contract
 common/cli              | common/base
 common/site             | common/base common/contract
+common/.                | common/base common/contract common/json
 common/remote           | common/base common/contract common/json common/process
 frameworks/.            | common/base common/contract common/site
 checkpoint/include      |

@@ -29,7 +29,7 @@ std::string padded(uint64_t value, size_t width) {
   return digits.size() >= width ? digits : std::string(width - digits.size(), '0') + digits;
 }
 
-bool all_digits(std::string_view text) {
+bool only_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
 
@@ -48,7 +48,7 @@ Result<std::vector<std::string>> expand_brackets(std::string_view inside, size_t
     } else {
       const std::string low = part.substr(0, dash);
       const std::string high = part.substr(dash + 1);
-      if (!all_digits(low) || !all_digits(high) || low.size() > kMaxDigits || high.size() > kMaxDigits) {
+      if (!only_digits(low) || !only_digits(high) || low.size() > kMaxDigits || high.size() > kMaxDigits) {
         return fault(item, "has a range in its brackets that is malformed; allowed: NUMBER-NUMBER, as in node[1-3,7]");
       }
       const uint64_t from = std::stoull(low);

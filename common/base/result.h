@@ -61,7 +61,7 @@ Error errno_error(const std::string& what, int sys_errno);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)), has_value_(true) {}        // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)), has_value_(true) {}       // NOLINT(google-explicit-constructor)
   Result(Error error) : error_(std::move(error)), has_value_(false) {}  // NOLINT(google-explicit-constructor)
   Result(const Result& other) : has_value_(other.has_value_) {
     if (has_value_) {

@@ -16,13 +16,13 @@ namespace {
 using observe::TenantSpan;
 
 using Value = double TenantSpan::*;
-struct Named {
+struct NamedValue {
   const char* name;
   Value value;
 };
-constexpr std::array kValues{Named{"quota", &TenantSpan::quota},   Named{"own", &TenantSpan::own},
-                             Named{"lent", &TenantSpan::lent},     Named{"borrowed", &TenantSpan::borrowed},
-                             Named{"unused", &TenantSpan::unused}, Named{"pending", &TenantSpan::pending}};
+constexpr std::array kValues{NamedValue{"quota", &TenantSpan::quota},   NamedValue{"own", &TenantSpan::own},
+                             NamedValue{"lent", &TenantSpan::lent},     NamedValue{"borrowed", &TenantSpan::borrowed},
+                             NamedValue{"unused", &TenantSpan::unused}, NamedValue{"pending", &TenantSpan::pending}};
 
 constexpr int kRows = 6;
 constexpr size_t kLabel = 8;  // width of the numbers on the left, with the axis
@@ -107,14 +107,14 @@ Columns columns_of(const std::vector<TenantSpan>& spans, const std::string& tena
       const double left = static_cast<double>(i) * length;
       const double shared = std::min(to, left + length) - std::max(from, left);
       if (shared <= 0) continue;
-      for (const Named& named : kValues) sums[i].*named.value += span.*named.value * shared;
+      for (const NamedValue& named : kValues) sums[i].*named.value += span.*named.value * shared;
       weight[i] += shared;
     }
   }
   Columns result(columns);
   for (size_t i = 0; i < columns; ++i) {
     if (weight[i] <= 0) continue;
-    for (const Named& named : kValues) sums[i].*named.value /= weight[i];
+    for (const NamedValue& named : kValues) sums[i].*named.value /= weight[i];
     sums[i].tenant = tenant;
     result[i] = std::move(sums[i]);
   }
@@ -166,7 +166,7 @@ std::string history_json(const std::vector<TenantSpan>& spans) {
   auto list = Json::array();
   for (const TenantSpan& span : spans) {
     Json item = {{"time_s", span.time_s}, {"span_s", span.span_s}, {"tenant", span.tenant}};
-    for (const Named& named : kValues) item[named.name] = span.*named.value;
+    for (const NamedValue& named : kValues) item[named.name] = span.*named.value;
     list.push_back(std::move(item));
   }
   return list.dump(1) + "\n";

@@ -19,7 +19,7 @@ using record::Event;
 
 // A limit for the file of another user: it may not make root's dlctl slow or large.
 constexpr int64_t kMaxEvents = int64_t{64} << 20, kMaxForeignEvents = int64_t{1} << 20;
-constexpr std::chrono::milliseconds kAskTimeout{1000};
+constexpr std::chrono::milliseconds kAskDlrunTimeout{1000};
 
 std::string read_scaling(const record::JobDir& dir) {
   const auto text = record::read_below(dir.root(), job_directory::kScaling, record::kMostScalingBytes);
@@ -103,7 +103,7 @@ JobView view_job(const Job& job, bool ask) {
   if (view.saved_step < 0 && job.comment) view.saved_step = job.comment->step;
   const bool may_run = !job.slurm || job.slurm->state == "RUNNING" || job.slurm->state == "COMPLETING";
   if (ask && job.has_dir() && may_run) {
-    auto answer = ask_dlrun(job, protocol::StatusQuery{}, kAskTimeout);
+    auto answer = ask_dlrun(job, protocol::StatusQuery{}, kAskDlrunTimeout);
     if (answer && std::holds_alternative<protocol::JobStatus>(*answer)) {
       take_answer(std::get<protocol::JobStatus>(*answer), &view);
     }

@@ -43,7 +43,7 @@ bool may_read(const Job& job) {
 }
 
 // What is read of a job, as text: made_as_owner() may read it in another process.
-struct Part {
+struct LookPart {
   std::vector<top::Row> rows;
   std::optional<top::Detail> detail;
   bool silent = false;
@@ -65,9 +65,9 @@ std::string part_text(const Job& job, const std::vector<Job>& runs, bool ask, co
   return json.dump();
 }
 
-Result<Part> part_of(const std::string& text) {
+Result<LookPart> part_of(const std::string& text) {
   const Json json = Json::parse(text);
-  Part part;
+  LookPart part;
   if (!json.is_object() || !json.contains("rows")) return Error{Errc::kInternal, "a look at a job gave no answer"};
   for (const Json& item : json.at("rows")) {
     DL_TRY_ASSIGN(top::Row row, top::row_of(item));
@@ -156,7 +156,7 @@ void TopLook::add_rows(const Job& job, bool ended, const std::string& opened, to
   const bool ask = ended || (!is_foreign(job) && (silent == silent_.end() || silent->second <= monotonic_ms()));
   const auto text = made_as_owner(
       job, [&] { return part_text(job, ended || job.local ? std::vector<Job>{job} : runs_at_work(job), ask, opened); });
-  auto part = text ? part_of(*text) : Result<Part>(text.error());
+  auto part = text ? part_of(*text) : Result<LookPart>(text.error());
   if (!part) {
     // Only what Slurm says is shown.
     Job without = job;

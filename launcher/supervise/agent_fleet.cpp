@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kPingMs = 500;
 constexpr int64_t kSuspiciousMs = 1000;        // without a message; agents ping each half second
-constexpr int64_t kLookMs = 200;               // how often silent agents are looked for and asked by UDP
+constexpr int64_t kSilenceLookMs = 200;        // how often silent agents are looked for and asked by UDP
 constexpr int64_t kProbeMs = 100;              // how often an agent whose connection is broken is asked by UDP
 constexpr int64_t kWakeLimitMs = 5000;         // for reused agents to say hello again; after that, new ones are started
 constexpr int64_t kLauncherPatienceMs = 1000;  // after the launcher (srun) has ended, for messages still under way
@@ -192,7 +192,7 @@ void AgentFleet::tick(int64_t now_ms, const Learners& learners) {
     for (const Agent& agent : agents_)
       if (agent.connection != 0) connections_->ping(agent.connection);
   }
-  if (now_ms - last_suspicion_ms_ < kLookMs) return;
+  if (now_ms - last_suspicion_ms_ < kSilenceLookMs) return;
   last_suspicion_ms_ = now_ms;
   for (size_t rank = 0; rank < agents_.size(); ++rank) {
     const Agent& agent = agents_[rank];

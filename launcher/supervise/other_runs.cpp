@@ -9,7 +9,7 @@
 namespace dl::supervise {
 namespace {
 
-constexpr uint64_t kLookMs = 20;
+constexpr uint64_t kBackLookMs = 20;
 constexpr int64_t kLastMoment = 700;       // ms before the deadline, when Slurm kills all runs
 constexpr int64_t kMostToArriveMs = 5000;  // without success in writing the book; then this run asks alone
 
@@ -47,14 +47,14 @@ bool OtherRuns::ask_all(const std::string& cause, const std::string& who) {
 void OtherRuns::ask_slurm(bool hold, const std::string& excluded, const std::function<void(const Status&)>& then) {
   slurm_->put_back(hold, excluded, [this, then](const Status& outcome) {
     if (siblings_ && !siblings_->put_back(outcome))
-      repeat(loop_, kLookMs, [this, outcome] { return is_over() || siblings_->put_back(outcome); });
+      repeat(loop_, kBackLookMs, [this, outcome] { return is_over() || siblings_->put_back(outcome); });
     then(outcome);
   });
 }
 
 void OtherRuns::put_back(bool hold, std::string excluded, std::string why, std::function<void(const Status&)> then) {
   if (!siblings_) return ask_slurm(hold, excluded, then);
-  repeat(loop_, kLookMs,
+  repeat(loop_, kBackLookMs,
          [this, hold, excluded = std::move(excluded), why = std::move(why), then = std::move(then),
           asked = state_.stop.has_value(), arrived = false, since = awake_ms()]() mutable {
            const std::optional<Stop>& stop = state_.stop;

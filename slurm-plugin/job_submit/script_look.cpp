@@ -8,7 +8,7 @@
 namespace dl {
 namespace {
 
-constexpr size_t kMostBytes = 256 << 10;
+constexpr size_t kMostScriptBytes = 256 << 10;
 
 constexpr std::string_view kStarters[] = {"dlrun", "srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun",
                                           "prun", "aprun", "ibrun", "jsrun", "flux", "pdsh", "clush", "ssh", "parallel",
@@ -54,7 +54,7 @@ bool line_may_start_tasks(std::string_view line) {
 }  // namespace
 
 bool may_start_tasks(std::string_view script) {
-  script = script.substr(0, kMostBytes);
+  script = script.substr(0, kMostScriptBytes);
   while (!script.empty()) {
     const size_t end = std::min(script.find('\n'), script.size());
     if (line_may_start_tasks(script.substr(0, end))) return true;

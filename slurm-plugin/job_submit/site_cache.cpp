@@ -16,7 +16,7 @@
 namespace dl {
 namespace {
 
-constexpr std::chrono::seconds kLookInterval{1};
+constexpr std::chrono::seconds kSiteLookInterval{1};
 constexpr size_t kMaxCatalogueFiles = 1000;
 
 std::string folder_mark(const std::string& folder) {
@@ -74,7 +74,7 @@ Result<SitePtr> SiteCache::get(std::chrono::steady_clock::time_point now) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     first = !looked_;
-    due = first || now - looked_at_ >= kLookInterval;
+    due = first || now - looked_at_ >= kSiteLookInterval;
   }
   if (due) {
     // The very first callers wait until one of them has read the files; later callers use the present configuration
@@ -95,7 +95,7 @@ Result<SitePtr> SiteCache::get(std::chrono::steady_clock::time_point now) {
 void SiteCache::look(std::chrono::steady_clock::time_point now) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (looked_ && now - looked_at_ < kLookInterval) return;  // another thread has just looked
+    if (looked_ && now - looked_at_ < kSiteLookInterval) return;  // another thread has just looked
     looked_at_ = now;
   }
   // looked_ becomes true only after the first reading, so that all callers wait for it.

@@ -54,13 +54,13 @@ void JobCounts::update(const policy::ClusterState& state, const observe::Records
 }
 
 std::string JobCounts::text() const {
-  struct Row {
+  struct CountRow {
     const char* name;
     const char* labels;
     const char* help;
     int64_t Sums::*count;
   };
-  const Row rows[] = {
+  const CountRow rows[] = {
       {"trainer_trainings_create_total", "", "Jobs that were submitted.", &Sums::created},
       {"trainer_jobs_dequeued_total", "", "Starts of jobs.", &Sums::started},
       {"trainer_trainings_halt_total", "", "Jobs that were paused.", &Sums::halted},
@@ -72,7 +72,7 @@ std::string JobCounts::text() const {
       {"trainer_trainings_failed_total", ",type=\"server\"", nullptr, &Sums::failed_by_system},
   };
   std::string text;
-  for (const Row& row : rows) {
+  for (const CountRow& row : rows) {
     if (row.help != nullptr) begin_metric(&text, row.name, "counter", row.help);
     for (const auto& [tenant, sums] : by_tenant_)
       text += fmt::format("{}{{tenant={}{}}} {}\n", row.name, label_value(tenant), row.labels, sums.*row.count);

@@ -22,12 +22,12 @@ void tenants(const ClusterState& state, std::string* text) {
   std::vector<int> pending(state.tenants.size());
   for (const policy::Job& job : state.jobs)
     if (!job.running) pending[job.tenant] += job.min_learners * job.gpus_per_learner;
-  struct Row {
+  struct TenantRow {
     const char* name;
     const char* help;
     double (*value)(const ClusterState&, const policy::Ledger&, int);
   };
-  const Row rows[] = {
+  const TenantRow rows[] = {
       {"dl_tenant_quota_gpus", "GPUs that are the tenant's own at any time.",
        [](const ClusterState& s, const policy::Ledger&, int t) { return double(s.tenants[t].quota.total()); }},
       {"dl_tenant_own_gpus", "GPUs held within the quota.",
@@ -39,7 +39,7 @@ void tenants(const ClusterState& state, std::string* text) {
       {"dl_tenant_recent_gpu_seconds", "Decayed use beyond the quota.",
        [](const ClusterState& s, const policy::Ledger&, int t) { return s.tenants[t].recent_gpu_s; }},
   };
-  for (const Row& row : rows) {
+  for (const TenantRow& row : rows) {
     begin_metric(text, row.name, "gauge", row.help);
     for (size_t i = 0; i < state.tenants.size(); ++i)
       *text += fmt::format("{}{{tenant={}}} {}\n", row.name, label_value(state.tenants[i].name),

@@ -9,9 +9,8 @@
 //   - is elastic (where MIN = MAX everywhere nobody is dropped), and no element of a job array
 //   - would borrow: it is not within what its tenant's quota has left, and no guaranteed job
 //   - has never begun, and was promised nothing
-//   - was submitted a while ago, but less than kDropWithinS before that: whoever has waited longer was admitted. So of
-//   a
-//     queue that is there when the site asks for it, or when dlpolicyd starts again, nobody is dropped.
+//   - was submitted a while ago, but less than kDropWithinS before that: whoever has waited longer was admitted. So
+//     nobody is dropped of a queue that is there when the site asks for it, or when dlpolicyd starts again.
 // GPUs of all nodes count, also of those that are down: nobody is dropped because of these. Places on nodes, borrowing
 // limits, and GPUs that their owners do not lend do not count either; for these a job waits.
 #pragma once

@@ -69,12 +69,12 @@ counted_right() {
 @test "learners of MPI meet in a world of their own on two nodes, while the servers of their pool come, are killed and leave" {
   command -v mpicxx >/dev/null || skip "mpicxx is not installed"
   [[ -x $stage/libexec/slurm-dl/dl-pmix ]] || skip "built without libpmix"
-  mpicxx -std=c++17 -Wall -Wextra -Werror -O2 -DOVER_MPI "$top_srcdir/tests/cli/pool_count.cpp" -I"$top_srcdir/launcher/pool/include" \
+  mpicxx -std=c++17 -Wall -Wextra -Werror -O2 -DOVER_MPI -DOMPI_SKIP_MPICXX "$top_srcdir/tests/cli/pool_count.cpp" -I"$top_srcdir/launcher/pool/include" \
     -L"$top_builddir/launcher/pool/.libs" -ldlpool -Wl,-rpath,"$top_builddir/launcher/pool/.libs" -o mpi_count
   export TMPDIR=$DL_SANDBOX_DIR/pmix # dl-pmix has its files there
   mkdir -p "$TMPDIR"
   printf '#!/bin/bash\nexport OMPI_MCA_mpi_yield_when_idle=1\ndlrun -- ./mpi_count 900 20\n' >train.sh
-  job=$(submit -N3 --ntasks-per-node=2 --exclusive --dl-framework=mpi --dl-learners=3 --dl-servers=1:3 train.sh)
+  job=$(submit -N3 --exclusive --dl-framework=mpi --dl-learners=3 --dl-servers=1:3 train.sh)
   wait_for 60 "one server" has_servers "$job" 1
   # A node that holds servers alone has no PMIx server.
   alone=$(on_login dlctl status "$job" --json | jq -r '[.[0].ranks[] | select(.rank < 3) | .host] | unique | length')

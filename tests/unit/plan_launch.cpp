@@ -531,7 +531,7 @@ TEST(LaunchPlan, AWorldWhoseSizeCannotChangeHasNoPool) {
             "which only dlrun's own PMIx servers leave them out of; allowed: --servers N, or pmix = \"dlrun\" in "
             "dl.toml, where dl-pmix is installed");
   in.pmix_server = "/opt/dl-pmix";
-  const auto plan = plan_launch(in);
+  const auto plan = make_plan(in);
   ASSERT_TRUE(plan) << plan.error().text;
   EXPECT_EQ(plan->learner_count(), 2);
   EXPECT_EQ(plan->pmix_server, "/opt/dl-pmix");

@@ -154,6 +154,12 @@ Result<Agent::End> Agent::run() {
 
 int Agent::poll_timeout_ms() const {
   auto wait = request_open_ ? std::chrono::milliseconds(kPollRequest) : std::chrono::milliseconds(kPollPage);
+  // The logs of several learners are shown together by when they were looked at (logs/merge), so each agent is
+  // punctual.
+  if (log_look_ms_ > 0 && !done_) {
+    const std::chrono::milliseconds left(log_looked_ms_ + log_look_ms_ - awake_ms());
+    wait = std::clamp(left, std::chrono::milliseconds(1), wait);
+  }
   if (kill_at_ != Clock::time_point::max()) {
     auto left = std::chrono::duration_cast<std::chrono::milliseconds>(kill_at_ - Clock::now()) + 1ms;
     wait = std::clamp(left, std::chrono::milliseconds(0), wait);

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The bench of checkpoints works, at tiny sizes: its figures mean nothing here, and no target is held.
 
+# shellcheck source=tests/lib/jq.bash
+source "${top_srcdir:?}/tests/lib/jq.bash"
 setup() {
   run=${top_srcdir:?}/tests/bench/checkpoint/run
   [ -x "${top_builddir:?}/tests/bench/checkpoint/checkpoint_driver" ] || skip "the bench's program is not built (no libhdf5?)"

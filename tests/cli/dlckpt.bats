@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # dlckpt as a user types it, on the golden checkpoint and on copies of it that are damaged.
 
+# shellcheck source=tests/lib/jq.bash
+source "${top_srcdir:?}/tests/lib/jq.bash"
 setup() {
   dlckpt=${top_builddir:?}/checkpoint/dlckpt
   dir=$BATS_TEST_TMPDIR/ckpt

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # dlckpt import, export and diff: to and from other formats, bit for bit.
 
+# shellcheck source=tests/lib/jq.bash
+source "${top_srcdir:?}/tests/lib/jq.bash"
 setup() {
   dlckpt=${top_builddir:?}/checkpoint/dlckpt
   cd "$BATS_TEST_TMPDIR" || return 1

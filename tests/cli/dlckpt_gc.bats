@@ -2,6 +2,8 @@
 # dlckpt pin, unpin, gc, show and bench. Checkpoints are copies of the golden one under other names where only names count,
 # and made by dlckpt import where they must be sound.
 
+# shellcheck source=tests/lib/jq.bash
+source "${top_srcdir:?}/tests/lib/jq.bash"
 setup() {
   dlckpt=${top_builddir:?}/checkpoint/dlckpt
   cd "$BATS_TEST_TMPDIR" || return 1

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # dlckpt on checkpoints that share a file (hard links of an earlier one's), that hold files of the program and metrics.
 
+# shellcheck source=tests/lib/jq.bash
+source "${top_srcdir:?}/tests/lib/jq.bash"
 setup() {
   dlckpt=${top_builddir:?}/checkpoint/dlckpt
   local writer=$top_builddir/tests/unit/checkpoint.t

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # dlckpt verify says exactly what is bad, and mends it from another copy; dlckpt diff on copies. On the golden checkpoint.
 
+# shellcheck source=tests/lib/jq.bash
+source "${top_srcdir:?}/tests/lib/jq.bash"
 setup() {
   dlckpt=${top_builddir:?}/checkpoint/dlckpt
   golden=$(echo "${top_srcdir:?}"/tests/data/checkpoint/v1/step-*)

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # dlsim as people type it.
 
+# shellcheck source=tests/lib/jq.bash
+source "${top_srcdir:?}/tests/lib/jq.bash"
 setup() {
   dlsim=${top_builddir:?}/slurm-plugin/sim/dlsim
   cd "$BATS_TEST_TMPDIR" || return

@@ -7,6 +7,8 @@
 
 : "${top_srcdir:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
 : "${top_builddir:=$top_srcdir/build}"
+# shellcheck source=tests/lib/jq.bash
+source "$top_srcdir/tests/lib/jq.bash"
 
 # dlrun_setup: a new folder, nothing in the environment of another job, and our catalogue in ./cat. Sets $dlrun and $learner
 # (tests/lib/toy_learner.c).

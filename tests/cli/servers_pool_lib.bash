@@ -9,9 +9,7 @@ build_pool_count() { # into $BATS_FILE_TMPDIR
 }
 
 # are_servers NUMBER: what `dlctl status --json` says (standard input) is that so many serve, no other number is wanted, and no slot moves.
-are_servers() { # jq -e of 1.6 succeeds where nothing was read
-  [ "$(jq --argjson n "$1" '.[0].servers | .serving == $n and .wanted == $n and .unsettled == 0')" = true ]
-}
+are_servers() { jq -e --argjson n "$1" '.[0].servers | .serving == $n and .wanted == $n and .unsettled == 0' >/dev/null; }
 
 # until_servers NUMBER: until it is so of the job in the folder job, a minute at most.
 until_servers() {

@@ -15,6 +15,8 @@
 : "${top_builddir:=$top_srcdir/build}"
 top_srcdir=$(cd "$top_srcdir" && pwd)
 export top_srcdir top_builddir
+# shellcheck source=tests/lib/jq.bash
+source "$top_srcdir/tests/lib/jq.bash"
 # The installed tree that is tested.
 stage=${DL_STAGE:-$top_builddir/stage}
 

@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # TAP for shell tests: source it, then ok/not_ok/skip per test and `finish` at the end.
+# shellcheck source=tests/lib/jq.bash
+. "$(dirname "${BASH_SOURCE[0]}")/jq.bash"
 tap_count=0
 ok() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1"; }
 # not_ok NAME [DETAILS]

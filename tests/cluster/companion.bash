@@ -130,30 +130,3 @@ dlrun_and_guard_are_killed() {
   kill_process "$guard" "$dlrun"
   wait_for 40 "companion $companion is over" companion_is_over
 }
-
-# elastic_up [options of dl-sandbox up]: three nodes of one GPU; one is nlp's, two are vision's. A job's size may change 10 s after its start.
-elastic_up() {
-  local toml=$BATS_FILE_TMPDIR/dl.toml what=partition tier=batch
-  [[ " $* " != *' --slurmdbd '* ]] || { what=qos tier=normal; }
-  cat >"$toml" <<END
-[nodes]
-gpus_per_node = 1
-[tiers.guaranteed]
-$what = "$tier"
-[tiers.borrow]
-$what = "$tier"
-[elastic]
-sizes = "optimiser"
-interval = "10s"
-grow = "in-place"
-[quota]
-min_run = "1s"
-grace = "30s"
-most_restart = "1s"
-[tenants.vision]
-quota = 2
-[tenants.nlp]
-quota = 1
-END
-  cluster_up --nodes 3 --gpus-per-node 1 --dl-toml "$toml" --conf Licenses=dl_vision:2,dl_nlp:1 "$@"
-}

@@ -10,30 +10,7 @@ source "$(dirname "$BATS_TEST_FILENAME")/reclaim.bash"
 epochs=60
 
 # Six nodes of one GPU; one is nlp's, five are vision's.
-setup_file() {
-  local toml=$BATS_FILE_TMPDIR/dl.toml
-  cat >"$toml" <<'END'
-[nodes]
-gpus_per_node = 1
-[tiers.guaranteed]
-partition = "batch"
-[tiers.borrow]
-partition = "batch"
-[elastic]
-sizes = "optimiser"
-interval = "10s"
-grow = "in-place"
-[quota]
-min_run = "1s"
-grace = "60s"
-most_restart = "1s"
-[tenants.vision]
-quota = 5
-[tenants.nlp]
-quota = 1
-END
-  cluster_up --nodes 6 --gpus-per-node 1 --dl-toml "$toml" --conf Licenses=dl_vision:5,dl_nlp:1
-}
+setup_file() { nodes=6 grace=60s elastic_up; }
 teardown_file() { cluster_down; }
 setup() {
   reclaim_setup

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2119,SC2120,SC2154,SC2034  # lib.bash has $stage; tests use what is set here
-# Helpers of the tests of dlpolicyd: two nodes of two GPUs; vision and nlp have two each. Learners are tests/lib/toy_learner.c,
+# Helpers of the tests of dlpolicyd: reclaim_up makes two nodes of two GPUs, of which vision and nlp have two each. Learners are tests/lib/toy_learner.c,
 # which counts its train steps and says whether one was lost. Slurm preempts nobody here: both tiers are the same to it.
 
 # reclaim_up [options of dl-sandbox up]
@@ -29,6 +29,33 @@ quota = 2
 quota = 2
 END
   cluster_up --nodes 2 --gpus-per-node 2 --dl-toml "$toml" --conf Licenses=dl_vision:2,dl_nlp:2 "$@"
+}
+# elastic_up [options of dl-sandbox up]: three nodes (or $nodes) of one GPU; one is nlp's, the others are vision's. A job's size may change 10 s
+# after its start, in place (or as $grow says) or through the queue; it has 30 s (or $grace) to save.
+elastic_up() {
+  local toml=$BATS_FILE_TMPDIR/dl.toml what=partition tier=batch nodes=${nodes:-3}
+  [[ " $* " != *' --slurmdbd '* ]] || { what=qos tier=normal; }
+  cat >"$toml" <<END
+[nodes]
+gpus_per_node = 1
+[tiers.guaranteed]
+$what = "$tier"
+[tiers.borrow]
+$what = "$tier"
+[elastic]
+sizes = "optimiser"
+interval = "10s"
+grow = "${grow:-in-place}"
+[quota]
+min_run = "1s"
+grace = "${grace:-30s}"
+most_restart = "1s"
+[tenants.vision]
+quota = $((nodes - 1))
+[tenants.nlp]
+quota = 1
+END
+  cluster_up --nodes "$nodes" --gpus-per-node 1 --dl-toml "$toml" --conf Licenses="dl_vision:$((nodes - 1)),dl_nlp:1" "$@"
 }
 reclaim_setup() {
   cluster_setup

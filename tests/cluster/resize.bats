@@ -7,29 +7,7 @@ source "$(dirname "$BATS_TEST_FILENAME")/lib.bash"
 source "$(dirname "$BATS_TEST_FILENAME")/reclaim.bash"
 
 # Three nodes of one GPU; one is nlp's, two are vision's. A job may be resized 20 s after its start.
-setup_file() {
-  local toml=$BATS_FILE_TMPDIR/dl.toml
-  cat >"$toml" <<'END'
-[nodes]
-gpus_per_node = 1
-[tiers.guaranteed]
-partition = "batch"
-[tiers.borrow]
-partition = "batch"
-[elastic]
-sizes = "optimiser"
-interval = "10s"
-[quota]
-min_run = "1s"
-grace = "30s"
-most_restart = "1s"
-[tenants.vision]
-quota = 2
-[tenants.nlp]
-quota = 1
-END
-  cluster_up --nodes 3 --gpus-per-node 1 --dl-toml "$toml" --conf Licenses=dl_vision:2,dl_nlp:1
-}
+setup_file() { grow=queue elastic_up; }
 teardown_file() { cluster_down; }
 setup() { reclaim_setup; }
 teardown() { reclaim_teardown; }

@@ -69,7 +69,12 @@ STEPS
   [[ -x $learner ]] || skip "built without HDF5"
   mkdir ckpt
   "$dlrun" -f generic --job-dir "$PWD/a" --checkpoint "$PWD/ckpt" -- "$learner" 100000 50 >out.txt 2>&1 &
-  wait_grep 'starts at train step' a/logs/attempt-1/learner-0.log
+  # Until dlrun knows of a train step, a pause is refused: it would throw the run away.
+  within=$((SECONDS + 60))
+  until "$dlctl" status "$PWD/a" --json | jq -e 'any(.[]; .step >= 1)' >seen.json; do
+    ((SECONDS < within)) || { "$dlctl" status "$PWD/a" --json; false; }
+    sleep 0.1
+  done
   on_terminal 100x20 "$dlctl" top a <<'STEPS'
 see ^> a +- +PROCESSING
 type r

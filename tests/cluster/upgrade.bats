@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# An upgrade of Slurm and of slurm-dl under jobs that run. Two versions of Slurm do not follow one another here (a machine has
-# the files of one), so what Slurm checks is done to it: the plugins are replaced by a build that is stamped for another Slurm and another
+# An upgrade of Slurm and of slurm-dl under jobs that run. A machine has the files of one Slurm (tests/packaging/exchange replaces them, in a root of
+# its own), so what Slurm checks is done to it: the plugins are replaced by a build that is stamped for another Slurm and another
 # slurm-dl, which this Slurm would refuse if they did not tell it its own version, and the daemons are started anew.
 # Everything else here runs on 24.11, too (tests/versions).
 # shellcheck disable=SC2016  # expanded by the shells of jobs

@@ -28,7 +28,7 @@ namespace {
 
 constexpr size_t kDepth = 8;  // requests in flight of our own loop
 
-struct Options {
+struct BenchOptions {
   std::string dir, size = "1G";
   int tensors = 100, rounds = 5;
   bool json = false;
@@ -216,7 +216,7 @@ void print_row(const char* what, const std::vector<double>& seconds, uint64_t si
                          *std::max_element(seconds.begin(), seconds.end()), share));
 }
 
-void report(const Options& options, const Engine& engine, uint64_t size, const Bench& bench) {
+void report(const BenchOptions& options, const Engine& engine, uint64_t size, const Bench& bench) {
   const Series& s = bench.series();
   const double write = ratio(s.disk_write, s.durable), read = ratio(s.disk_read, s.restore);
   const double blocked = ratio(s.blocked, s.memcpy);
@@ -247,7 +247,7 @@ void report(const Options& options, const Engine& engine, uint64_t size, const B
   print_row("save, training blocked", s.blocked, size, fmt::format("{:.2f} memcpys", blocked));
 }
 
-Status bench(const Options& options) {
+Status bench(const BenchOptions& options) {
   auto parsed = parse_bytes(options.size);
   if (!parsed || *parsed < kRawChunk || *parsed > kMaxBytes)
     return Error{Errc::kInvalid,
@@ -275,7 +275,7 @@ Status bench(const Options& options) {
   return {};
 }
 
-int run(const Options& options) {
+int run(const BenchOptions& options) {
   if (auto there = check_directory(options.dir); !there) {
     complain(there.error().text);
     return kNothing;
@@ -290,7 +290,7 @@ int run(const Options& options) {
 
 void add_bench(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("bench", "Measure saving and restoring beside the disk's own rate and memcpy");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   command->argument("DIR", &options->dir, "A directory on the disk in question; what is made there is removed")
       .required();
   command->option("--size", &options->size, "Size of the state").shows_default();

@@ -35,6 +35,12 @@ Status check_directory(const std::string& dir) {
   return {};
 }
 
+Status make_directory(const std::string& dir) {
+  const int rc = posix_io().mkdir(dir);
+  if (rc == 0 || rc == -EEXIST) return check_directory(dir);
+  return io_error("make the directory", dir, rc);
+}
+
 Result<std::vector<CheckpointName>> select_checkpoints(const Target& target, const std::optional<int64_t>& step) {
   DL_TRY(check_directory(target.dir));
   DL_TRY_ASSIGN(const std::vector<CheckpointName> all, scan_checkpoints(posix_io(), target.dir));

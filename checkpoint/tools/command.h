@@ -36,6 +36,8 @@ Target resolve_target(const std::string& path);
 
 // kNotFound, with a sentence that helps after a typing mistake, if it does not exist or is no directory.
 Status check_directory(const std::string& dir);
+// Makes it unless it is there already. kIo if it cannot be made.
+Status make_directory(const std::string& dir);
 // The committed checkpoints that a target means, newest first; with a train step only those of that step. kNotFound if
 // there are none.
 Result<std::vector<CheckpointName>> select_checkpoints(const Target& target, const std::optional<int64_t>& step);

@@ -22,7 +22,7 @@ enum DiffExit { kEqual = 0, kDifferent = 1, kTrouble = 2 };
 
 constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
 
-struct Options {
+struct DiffOptions {
   std::string path_a, path_b;
   std::optional<int64_t> step_a, step_b;
   std::optional<double> tolerance;
@@ -267,7 +267,7 @@ std::string details(const Row& row) {
   return text;
 }
 
-void print_text(const Options& options, const std::vector<Row>& rows, size_t equal) {
+void print_text(const DiffOptions& options, const std::vector<Row>& rows, size_t equal) {
   size_t width = 4;
   for (const Row& row : rows)
     if (options.all || row.state != State::kEqual) width = std::max(width, printable(row.path, 200).size());
@@ -281,23 +281,23 @@ void print_text(const Options& options, const std::vector<Row>& rows, size_t equ
       options.tolerance ? fmt::format("equal within {:g}", *options.tolerance) : std::string("equal bit for bit")));
 }
 
-int fail(const Error& error) {
+int in_trouble(const Error& error) {
   complain(error.text);
   return kTrouble;
 }
 
-int run(const Options& options) {
+int run(const DiffOptions& options) {
   auto a = open_side(options.path_a, options.step_a);
-  if (!a) return fail(a.error());
+  if (!a) return in_trouble(a.error());
   auto b = open_side(options.path_b, options.step_b);
-  if (!b) return fail(b.error());
+  if (!b) return in_trouble(b.error());
   std::vector<Row> rows = pair_up(a->manifest, b->manifest, options.selection);
   // What cannot be read of one of them may have been removed meanwhile.
   const auto fail_reading = [&](Error error) {
     for (const Side* side : {&*a, &*b})
       if (is_gone(posix_io(), side->dir, side->manifest.name))
-        return fail(gone_error(posix_io(), side->dir, side->manifest.name));
-    return fail(error);
+        return in_trouble(gone_error(posix_io(), side->dir, side->manifest.name));
+    return in_trouble(error);
   };
   auto done = compare_tensors(*a, *b, &rows);
   if (!done) return fail_reading(done.error());
@@ -309,7 +309,7 @@ int run(const Options& options) {
   done = compare_blobs(*a, *b, options.selection, &rows);
   if (done) done = compare_members(*a, *b, options.selection, &rows);
   if (!done) return fail_reading(done.error());
-  if (rows.empty()) return fail(Error{Errc::kNotFound, options.selection.nothing_matches()});
+  if (rows.empty()) return in_trouble(Error{Errc::kNotFound, options.selection.nothing_matches()});
   const auto equal = static_cast<size_t>(
       std::count_if(rows.begin(), rows.end(), [](const Row& row) { return row.state == State::kEqual; }));
   if (options.json) {
@@ -327,7 +327,7 @@ int run(const Options& options) {
 
 void add_diff(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("diff", "Compare two checkpoints tensor by tensor, whatever their sharding");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   command->argument("A", &options->path_a, "One checkpoint, or a checkpoint directory (its newest)").required();
   command->argument("B", &options->path_b, "The other").required();
   command->option("--step-a", &options->step_a, "In A, the checkpoint of this train step").between(0, 9e18L);

@@ -20,7 +20,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::string path, safetensors, torch, h5, strip, max_shard_size, python = "python3";
   std::optional<int64_t> step;
   Selection selection;
@@ -101,7 +101,7 @@ std::vector<std::vector<NamedTensor>> split_by_size(const std::vector<NamedTenso
   return shards;
 }
 
-Status export_safetensors(const Options& options, Export* job) {
+Status export_safetensors(const ExportOptions& options, Export* job) {
   uint64_t limit = kMaxBytes;
   if (!options.max_shard_size.empty()) {
     auto parsed = parse_bytes(options.max_shard_size);
@@ -153,7 +153,7 @@ Status write_fd(int fd, const void* bytes, size_t size) {
   return {};
 }
 
-Status export_torch(const Options& options, Export* job) {
+Status export_torch(const ExportOptions& options, Export* job) {
   std::vector<Piece> pieces;
   uint64_t size = 0;
   DL_TRY_ASSIGN(const std::string head, plan_safetensors(*job, job->tensors, true, &pieces, &size));
@@ -173,7 +173,7 @@ Status export_torch(const Options& options, Export* job) {
   return out.publish();
 }
 
-Status export_h5(const Options& options, Export* job) {
+Status export_h5(const ExportOptions& options, Export* job) {
   std::vector<Hdf5Dataset> datasets;
   for (const NamedTensor& item : job->tensors) {
     DL_TRY(check_path(item.name));  // --strip may leave an empty part
@@ -194,30 +194,30 @@ Status export_h5(const Options& options, Export* job) {
   return out.publish();
 }
 
-int fail(const Error& error) {
+int export_failed(const Error& error) {
   complain(error.text);
   if (error.code == Errc::kInvalid || error.code == Errc::kExists) return kUsage;
   return error.code == Errc::kCorrupt ? kDamaged : kNothing;
 }
 
-int run(const Options& options) {
+int run(const ExportOptions& options) {
   const Target target = resolve_target(options.path);
   auto newest = select_newest(target, options.step);
-  if (!newest) return fail(newest.error());
-  if (!newest->manifest) return fail(newest->manifest.error());
+  if (!newest) return export_failed(newest.error());
+  if (!newest->manifest) return export_failed(newest->manifest.error());
   Export job;
   job.checkpoint = checkpoint_path(target.dir, newest->name);
   job.manifest = std::move(*newest->manifest);
   auto tensors = select_tensors(job.manifest, options.selection, options.strip);
-  if (!tensors) return fail(tensors.error());
+  if (!tensors) return export_failed(tensors.error());
   job.tensors = *std::move(tensors);
   const auto done = !options.safetensors.empty() ? export_safetensors(options, &job)
                     : !options.torch.empty()     ? export_torch(options, &job)
                                                  : export_h5(options, &job);
   // What cannot be read of it may have been removed meanwhile. Other errors are of the new file.
   if (!done && done.error().code == Errc::kCorrupt)
-    return fail(error_or_gone(posix_io(), target.dir, newest->name, done.error()));
-  if (!done) return fail(done.error());
+    return export_failed(error_or_gone(posix_io(), target.dir, newest->name, done.error()));
+  if (!done) return export_failed(done.error());
   if (options.json) {
     print_json(Json{{"checkpoint", job.checkpoint},
                     {"step", job.manifest.name.step},
@@ -245,7 +245,7 @@ int run(const Options& options) {
 
 void add_export(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("export", "Write the tensors as safetensors, a torch file or plain HDF5");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   command->argument("PATH", &options->path, "One checkpoint, or a checkpoint directory (its newest)").required();
   command->option("--safetensors", &options->safetensors, "Write this safetensors file");
   command->option("--torch", &options->torch, "Write this file, for torch.load");

@@ -20,7 +20,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-struct Options {
+struct FetchOptions {
   std::string place, dir;
   std::optional<int64_t> step;
   int64_t beside = 0;
@@ -50,12 +50,6 @@ class HeldLease {
   std::chrono::steady_clock::time_point renewed_ = std::chrono::steady_clock::now();
 };
 
-Status make_directory(const std::string& dir) {
-  const int rc = posix_io().mkdir(dir);
-  if (rc == 0 || rc == -EEXIST) return check_directory(dir);
-  return io_error("make the directory", dir, rc);
-}
-
 struct Fetched {
   std::optional<CheckpointName> name;    // nullopt: there was nothing to fetch
   std::optional<CheckpointName> newest;  // in the store
@@ -64,7 +58,7 @@ struct Fetched {
 
 // The checkpoints that may be fetched, newest first: of the wanted train step, or those that are newer than all in the
 // directory.
-Result<std::vector<CheckpointName>> wanted(const Options& options, const std::vector<CheckpointName>& there,
+Result<std::vector<CheckpointName>> wanted(const FetchOptions& options, const std::vector<CheckpointName>& there,
                                            const std::vector<CheckpointName>& here, std::string* why) {
   std::vector<CheckpointName> names;
   for (const CheckpointName& name : there) {
@@ -92,7 +86,7 @@ Result<std::vector<CheckpointName>> wanted(const Options& options, const std::ve
   return Error{Errc::kNotFound, what + " in " + options.place};
 }
 
-Result<Fetched> fetch(const Options& options) {
+Result<Fetched> fetch(const FetchOptions& options) {
   DL_TRY_ASSIGN(const auto level, open_objects(options.place));
   DL_TRY_ASSIGN(const std::vector<CheckpointName> there, list_checkpoints(*level));
   Fetched fetched;
@@ -131,7 +125,7 @@ Json name_or_null(const std::optional<CheckpointName>& name) {
   return name ? Json(format_checkpoint_name(*name)) : Json();
 }
 
-int run(const Options& options) {
+int run(const FetchOptions& options) {
   work_beside(options.beside);
   const auto fetched = fetch(options);
   if (!fetched) {
@@ -159,7 +153,7 @@ int run(const Options& options) {
 
 void add_fetch(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("fetch", "Copy a checkpoint from an object store into a directory");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FetchOptions>();
   command->argument("NAME:PATH", &options->place, "Where dlckpt send or objects= has put it").required();
   command->argument("DIR", &options->dir, "Checkpoint directory, made if it is missing; no job may be using it")
       .required();

@@ -4,7 +4,6 @@
 // overwritten in place either), so hard links suffice: nothing is copied.
 #include <fmt/core.h>
 
-#include <cerrno>
 
 #include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/levels/verified_copy.h"
@@ -16,17 +15,11 @@
 namespace dl::ckpt::tool {
 namespace {
 
-struct Options {
+struct ForkOptions {
   std::string source, target;
   std::optional<int64_t> step;
   bool json = false;
 };
-
-Status make_directory(const std::string& dir) {
-  const int rc = posix_io().mkdir(dir);
-  if (rc == 0 || rc == -EEXIST) return check_directory(dir);
-  return io_error("make the directory", dir, rc);
-}
 
 // Links every file of the checkpoint into `attempt`, under the same name.
 Status link_files(const std::string& source, const std::string& attempt, const Manifest& manifest) {
@@ -80,7 +73,7 @@ Status fork_checkpoint(const std::string& dir, const CheckpointName& name, const
   return done;
 }
 
-int run(const Options& options) {
+int run(const ForkOptions& options) {
   const auto fail = [](const Error& error) {
     complain(error.text);
     if (error.code == Errc::kInvalid || error.code == Errc::kExists) return kUsage;
@@ -111,7 +104,7 @@ int run(const Options& options) {
 
 void add_fork(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("fork", "Give a checkpoint to another directory, without copying it");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ForkOptions>();
   command->argument("SRC", &options->source, "One checkpoint, or a checkpoint directory (its newest)").required();
   command->argument("DST", &options->target, "Checkpoint directory without checkpoints, made if it is missing")
       .required();

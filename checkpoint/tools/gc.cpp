@@ -14,7 +14,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-struct Options {
+struct GcOptions {
   std::string dir;
   RetentionOptions retention;
   bool dry_run = false, verify = false, json = false;
@@ -64,7 +64,7 @@ void look_closer(const std::string& dir, bool verify, std::vector<CheckpointFact
   checkpoints->erase(std::remove_if(checkpoints->begin(), checkpoints->end(), gone), checkpoints->end());
 }
 
-Result<std::vector<RetentionVerdict>> decide(const Options& options, std::vector<CheckpointFacts>* checkpoints) {
+Result<std::vector<RetentionVerdict>> decide(const GcOptions& options, std::vector<CheckpointFacts>* checkpoints) {
   if (options.retention.keep == 0) return std::vector<RetentionVerdict>{};
   DL_TRY_ASSIGN(const RetentionPolicy policy, policy_of(options.retention));
   DL_TRY_ASSIGN(*checkpoints, survey(posix_io(), options.dir, nullptr));
@@ -72,7 +72,7 @@ Result<std::vector<RetentionVerdict>> decide(const Options& options, std::vector
   return decide_retention(*checkpoints, policy, std::nullopt);
 }
 
-Status remove(const Options& options, const std::vector<std::string>& leftovers,
+Status remove(const GcOptions& options, const std::vector<std::string>& leftovers,
               const std::vector<RetentionVerdict>& verdicts, Lease* lease) {
   for (const std::string& path : leftovers)
     if (path.find('/') != std::string::npos) posix_io().unlink(options.dir + "/" + path);
@@ -88,7 +88,7 @@ Status remove(const Options& options, const std::vector<std::string>& leftovers,
   return {};
 }
 
-void report(const Options& options, const std::vector<std::string>& leftovers,
+void report(const GcOptions& options, const std::vector<std::string>& leftovers,
             const std::vector<RetentionVerdict>& verdicts, const std::vector<CheckpointFacts>& checkpoints) {
   const auto bytes_of = [&](const CheckpointName& name) -> uint64_t {
     for (const CheckpointFacts& facts : checkpoints)
@@ -116,7 +116,7 @@ void report(const Options& options, const std::vector<std::string>& leftovers,
   if (verdicts.empty() && leftovers.empty()) print_line("nothing to remove in " + options.dir);
 }
 
-int run(const Options& options) {
+int run(const GcOptions& options) {
   const auto fail = [](const Error& error) {
     complain(error.text);
     return error.code == Errc::kInvalid ? kUsage : kNothing;
@@ -148,7 +148,7 @@ int run(const Options& options) {
 
 void add_gc(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("gc", "Remove what killed jobs left, and checkpoints beyond what is to be kept");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GcOptions>();
   command->argument("DIR", &options->dir, "Checkpoint directory; no job may be using it").required();
   add_retention(command, &options->retention, "Keep the newest so many; without it only leftovers go");
   command->flag("--verify", &options->verify, "Read every byte: only sound checkpoints count as kept");

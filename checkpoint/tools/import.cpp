@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kKeepAll = 1000000;  // the largest value that libdlckpt accepts, so that an import retires nothing
 
-struct Options {
+struct ImportOptions {
   std::string safetensors, torch, dcp, hdf5, dir, prefix, python = "python3";
   int64_t step = 0;
   Selection selection;
@@ -128,7 +128,8 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-Status add_with_python(const PythonReader& reader, const std::string& path, const Options& options, Source* source) {
+Status add_with_python(const PythonReader& reader, const std::string& path, const ImportOptions& options,
+                       Source* source) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), R_OK) != 0) return errno_error("open " + path, errno);
   const bool wants_folder = &reader == &kDcpReader;
@@ -147,7 +148,7 @@ Status add_with_python(const PythonReader& reader, const std::string& path, cons
   return add_file(fd.get(), path, true, source, &names);
 }
 
-Status add_source(const Options& options, Source* source) {
+Status add_source(const ImportOptions& options, Source* source) {
   if (!options.torch.empty()) return add_with_python(kTorchReader, options.torch, options, source);
   if (!options.dcp.empty()) return add_with_python(kDcpReader, options.dcp, options, source);
   if (!options.hdf5.empty()) return add_with_python(kHdf5Reader, options.hdf5, options, source);
@@ -157,7 +158,7 @@ Status add_source(const Options& options, Source* source) {
 }
 
 // Keeps only the selected tensors, and gives them their names in the checkpoint.
-Status rename_and_select(const Options& options, Source* source) {
+Status rename_and_select(const ImportOptions& options, Source* source) {
   std::vector<SourceTensor> kept;
   for (SourceTensor& tensor : source->tensors) {
     if (!options.selection.matches(tensor.name)) continue;
@@ -171,7 +172,7 @@ Status rename_and_select(const Options& options, Source* source) {
   return {};
 }
 
-Status refuse_second(const Options& options) {
+Status refuse_second(const ImportOptions& options) {
   DL_TRY_ASSIGN(const std::vector<CheckpointName> names, scan_checkpoints(posix_io(), options.dir));
   for (const CheckpointName& name : names)
     if (name.step == options.step)
@@ -212,7 +213,7 @@ class LettingGo {
   QuietThread thread_;
 };
 
-Result<CheckpointName> save(const Options& options, const Source& source) {
+Result<CheckpointName> save(const ImportOptions& options, const Source& source) {
   DL_TRY_ASSIGN(const Engine engine, load_engine());
   leave_job_environment(/*keep_tuning=*/false);
   // In this mode a save needs no staging memory for all of the data.
@@ -235,7 +236,7 @@ Result<CheckpointName> save(const Options& options, const Source& source) {
   return Error{Errc::kInternal, "the checkpoint is not there after its save"};
 }
 
-Result<CheckpointName> import(const Options& options, Source* source) {
+Result<CheckpointName> import(const ImportOptions& options, Source* source) {
   if (::mkdir(options.dir.c_str(), 0777) != 0 && errno != EEXIST) return errno_error("make " + options.dir, errno);
   DL_TRY(refuse_second(options));
   DL_TRY(add_source(options, source));
@@ -243,7 +244,7 @@ Result<CheckpointName> import(const Options& options, Source* source) {
   return save(options, *source);
 }
 
-int run(const Options& options) {
+int run(const ImportOptions& options) {
   Source source;
   auto name = import(options, &source);
   if (!name) {
@@ -271,7 +272,7 @@ int run(const Options& options) {
 
 void add_import(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("import", "Make a checkpoint from tensors of another format");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ImportOptions>();
   command->option("--safetensors", &options->safetensors, "A safetensors file, or model.safetensors.index.json");
   command->option("--torch", &options->torch, "A file written by torch.save; only tensors are taken, no code is run");
   command->option("--dcp", &options->dcp,

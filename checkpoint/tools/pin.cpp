@@ -7,13 +7,13 @@
 namespace dl::ckpt::tool {
 namespace {
 
-struct Options {
+struct PinOptions {
   std::string path, note;
   std::optional<int64_t> step;
   bool json = false;
 };
 
-int run(const Options& options, bool pinned) {
+int run(const PinOptions& options, bool pinned) {
   const Target target = resolve_target(options.path);
   auto names = select_checkpoints(target, options.step);
   if (!names) {
@@ -50,7 +50,7 @@ int run(const Options& options, bool pinned) {
 void add(CommandLine* line, int* exit_code, bool pinned) {
   auto* command = line->subcommand(pinned ? "pin" : "unpin", pinned ? "Keep a checkpoint whatever retention says"
                                                                     : "Let retention have a checkpoint again");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PinOptions>();
   command->argument("PATH", &options->path, "One checkpoint, or a checkpoint directory (its newest)").required();
   command->option("--step", &options->step, "The checkpoint of this train step").between(0, 9e18L);
   if (pinned) command->option("--note", &options->note, "Why, for whoever finds the file PINNED");

@@ -10,7 +10,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-struct Options {
+struct SendOptions {
   std::string source, place;
   std::optional<int64_t> step;
   RetentionOptions retention;
@@ -40,7 +40,7 @@ struct Sent {
   std::vector<std::string> removed;
 };
 
-Result<Sent> send(const Options& options) {
+Result<Sent> send(const SendOptions& options) {
   DL_TRY_ASSIGN(const RetentionPolicy policy, policy_of(options.retention));
   const Target source = resolve_target(options.source);
   DL_TRY_ASSIGN(const Newest newest, select_newest(source, options.step));
@@ -67,14 +67,14 @@ Result<Sent> send(const Options& options) {
 }
 
 // Whether objects= can be opened: asks no server.
-int check(const Options& options) {
+int check(const SendOptions& options) {
   const auto level = open_objects(options.place);
   if (level) return answer({});
   complain(level.error().text);
   return exit_code_of(level.error());
 }
 
-int run(const Options& options) {
+int run(const SendOptions& options) {
   work_beside(options.beside);
   if (options.check) return check(options);
   const auto sent = send(options);
@@ -103,7 +103,7 @@ int run(const Options& options) {
 
 void add_send(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("send", "Copy a checkpoint into an object store");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SendOptions>();
   command->argument("PATH", &options->source, "One checkpoint, or a checkpoint directory (its newest)").required();
   command
       ->argument("NAME:PATH", &options->place,

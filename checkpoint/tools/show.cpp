@@ -11,14 +11,14 @@
 namespace dl::ckpt::tool {
 namespace {
 
-struct Options {
+struct ShowOptions {
   std::string path;
   std::optional<int64_t> step;
   bool json = false, tensors = false;
   int depth = 2;
 };
 
-Json to_json(const Manifest& manifest, const Options& options) {
+Json to_json(const Manifest& manifest, const ShowOptions& options) {
   Json json{{"name", format_checkpoint_name(manifest.name)},
             {"step", manifest.name.step},
             {"save_id", format_save_id(manifest.name.save_id)},
@@ -96,7 +96,7 @@ void print_tensors(const Manifest& manifest) {
   print_line("");
   for (const TensorRecord& tensor : manifest.tensors)
     print_line(fmt::format(
-        "  {:>9}  {:13}  {:20}  {}{}", format_bytes(tensor.bytes()), tensor.dtype->name, describe(tensor.shape),
+        "  {:>9}  {:13}  {:20}  {}{}", format_bytes(tensor.bytes()), tensor.dtype->name, ckpt::describe(tensor.shape),
         printable(tensor.path, 200),
         tensor.replicated ? " (replicated)"
                           : fmt::format(" ({} part{})", tensor.shards.size(), tensor.shards.size() == 1 ? "" : "s")));
@@ -109,7 +109,7 @@ void print_tensors(const Manifest& manifest) {
                            printable(member.name, 200)));
 }
 
-int run(const Options& options) {
+int run(const ShowOptions& options) {
   const Target target = resolve_target(options.path);
   auto newest = select_newest(target, options.step);
   if (!newest) {
@@ -146,7 +146,7 @@ int run(const Options& options) {
 
 void add_show(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("show", "Describe a checkpoint: sizes per group, tensors");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShowOptions>();
   command->argument("PATH", &options->path, "Checkpoint directory (its newest is shown), or one checkpoint in it")
       .required();
   command->option("--step", &options->step, "The checkpoint of this train step").between(0, 9e18L);

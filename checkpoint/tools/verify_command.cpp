@@ -10,7 +10,7 @@
 namespace dl::ckpt::tool {
 namespace {
 
-struct Options {
+struct VerifyOptions {
   std::vector<std::string> paths;
   std::optional<int64_t> step;
   std::string repair_from;
@@ -40,7 +40,7 @@ Json damage_json(const Manifest& manifest, const std::vector<Damage>& damage) {
 // The verification of one checkpoint.
 class Verification {
  public:
-  Verification(std::string dir, const CheckpointName& name, const Options& options)
+  Verification(std::string dir, const CheckpointName& name, const VerifyOptions& options)
       : dir_(std::move(dir)), name_(name), options_(options), title_(format_checkpoint_name(name)) {}
 
   // Returns its exit code, and appends its row to the list. kNothing, and no row, if its job removed it meanwhile.
@@ -120,12 +120,12 @@ class Verification {
 
   std::string dir_;
   CheckpointName name_;
-  const Options& options_;
+  const VerifyOptions& options_;
   std::string title_;
   std::vector<std::string> mended_;
 };
 
-int run(const Options& options) {
+int run(const VerifyOptions& options) {
   bool sound = true, nothing = false;
   Json list = Json::array();
   for (const std::string& path : options.paths) {
@@ -154,7 +154,7 @@ int run(const Options& options) {
 
 void add_verify(CommandLine* line, int* exit_code) {
   auto* command = line->subcommand("verify", "Read everything and compare all checksums; repair from another copy");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   command->argument("PATH", &options->paths, "Checkpoint directory, or one checkpoint in it").required();
   command->option("--step", &options->step, "Only checkpoints of this train step").between(0, 9e18L);
   command->flag("--deep", &options->deep, "Also look at the values: name tensors with NaN or infinity");

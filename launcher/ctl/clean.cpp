@@ -15,7 +15,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct CleanOptions {
   std::vector<std::string> folders;
   std::string older_than = "7d";
   bool results = false, yes = false, dry_run = false, json = false;
@@ -36,7 +36,7 @@ Status remove(const std::string& path, const std::string& job_id) {
   return remove_tree(path);
 }
 
-void print(const std::vector<Found>& all, const Options& options) {
+void print(const std::vector<Found>& all, const CleanOptions& options) {
   const int64_t now = now_ms();
   std::vector<std::vector<std::string>> rows{{"JOB", "STATE", "ENDED", "SIZE", "FOLDER", "CLEAN"}};
   int64_t bytes = 0;
@@ -88,7 +88,7 @@ void print_json(const std::vector<Found>& all) {
   std::puts(json.dump(2).c_str());
 }
 
-Status run(const Options& options) {
+Status run(const CleanOptions& options) {
   CleanRules rules;
   const auto age = parse_duration(options.older_than);
   if (!age) return Error{age.error()}.with_context("--older-than");
@@ -133,7 +133,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_clean(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CleanOptions>();
   line->argument("FOLDER", &options->folders, "where the job directories lie; none: the current folder");
   line->option("--older-than", &options->older_than, "only those of jobs that ended at least this long ago")
       .form("TIME")

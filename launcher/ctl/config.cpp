@@ -21,7 +21,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct ConfigOptions {
   std::string file;
   bool quiet = false;
 };
@@ -132,7 +132,7 @@ void print_differences(const SiteConfig& site) {
   for (const std::string& sentence : differences(site, *slurm)) std::printf("warning: %s\n", sentence.c_str());
 }
 
-Status check(const Options& options) {
+Status check(const ConfigOptions& options) {
   const std::string path = options.file.empty() ? default_site_config_path(true) : options.file;
   const bool exists = ::access(path.c_str(), F_OK) == 0;
   // A missing file counts as empty, as it does for the plugins; but a file that is named has to exist.
@@ -155,7 +155,7 @@ Status check(const Options& options) {
 }  // namespace
 
 Run add_config(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConfigOptions>();
   line->require_subcommand();
   CommandLine* sub = line->subcommand("check", "check dl.toml and the catalogue, and show what they say");
   sub->argument("FILE", &options->file, "default: dl.toml beside slurm.conf, or $DL_CONFIG");

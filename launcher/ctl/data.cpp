@@ -21,7 +21,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct DataOptions {
   bool json = false;
   bool shared = false;
   bool all = false;
@@ -40,7 +40,7 @@ Result<std::string> cache_folder(const SiteConfig& site, bool shared) {
 }
 
 // Replaces this process by dl-data, whose exit status is dlctl's. Returns only if that fails.
-Status become(const std::string& subcommand, const Options& options) {
+Status become(const std::string& subcommand, const DataOptions& options) {
   DL_TRY_ASSIGN(const SiteConfig site, load_site_config(default_site_config_path(true)));
   DL_TRY_ASSIGN(const std::string cache, cache_folder(site, options.shared));
   DL_TRY_ASSIGN(const std::string program, data_program());
@@ -98,7 +98,7 @@ Status catalogue(bool json) {
 }  // namespace
 
 Run add_data(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DataOptions>();
   line->require_subcommand();
   struct Below {
     CommandLine* line;

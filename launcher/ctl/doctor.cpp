@@ -13,7 +13,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct DoctorOptions {
   bool json = false;
   bool user = false;
   std::string slurm;
@@ -26,7 +26,7 @@ std::vector<std::string> names() {
   return all;
 }
 
-Status examine_all(const Options& options) {
+Status examine_all(const DoctorOptions& options) {
   std::optional<slurm_cli::Version> planned;
   if (!options.slurm.empty()) {
     DL_TRY_ASSIGN(planned, slurm_cli::parse_version(options.slurm));
@@ -45,7 +45,7 @@ Status examine_all(const Options& options) {
 }  // namespace
 
 Run add_doctor(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   line->option("--only", &options->only, "only this check; may be repeated").form("NAME").among(names());
   line->flag("--user", &options->user, "for root and SlurmUser: what a user is told");
   line->option("--slurm", &options->slurm,

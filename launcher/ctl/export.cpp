@@ -28,14 +28,14 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::string job, dir, tensorboard, mlflow, wandb;
   MetricsChoice choice;
   int rank = -1;
 };
 
 // The one program that was chosen, by its option, and its folder.
-Result<std::pair<std::string, std::string>> target_of(const Options& options) {
+Result<std::pair<std::string, std::string>> target_of(const ExportOptions& options) {
   std::pair<std::string, std::string> target;
   for (const auto& [name, folder] :
        std::array{std::pair{"--tensorboard", &options.tensorboard}, std::pair{"--mlflow", &options.mlflow},
@@ -62,7 +62,7 @@ void print_left_out(const JobMetrics& metrics, const ExportedJob& exported) {
                 count_text(exported.superseded, "point").c_str());
 }
 
-Status run(Options options) {
+Status run(ExportOptions options) {
   DL_TRY_ASSIGN(const auto target, target_of(options));
   const auto& [option, folder] = target;
   if (options.rank >= 0) options.choice.rank = options.rank;
@@ -101,7 +101,7 @@ Status run(Options options) {
 }  // namespace
 
 Run add_export(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
   line->option("--tensorboard", &options->tensorboard, "event files of TensorBoard, in DIR/JOB").form("DIR");
   line->option("--mlflow", &options->mlflow, "runs in MLflow's own files; needs the Python package mlflow").form("DIR");

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::chrono::seconds kProbeTimeout{20};
 
-struct Options {
+struct FrameworksOptions {
   bool json = false;
   bool hidden = false;
   bool no_probe = false;
@@ -157,7 +157,7 @@ void print_answers(const NodeAnswers& answers) {
   if (!answers.silent.empty()) std::printf("\nno answer from %s\n", compress_hostlist(answers.silent).c_str());
 }
 
-Status run_on_nodes(const Options& options) {
+Status run_on_nodes(const FrameworksOptions& options) {
   DL_TRY_ASSIGN(const std::vector<std::string> nodes, nodes_to_ask(options.nodes));
   DL_TRY_ASSIGN(const NodeAnswers answers, ask_nodes(nodes, options.hidden));
   if (!options.json) {
@@ -175,7 +175,7 @@ Status run_on_nodes(const Options& options) {
   return {};
 }
 
-Status run(const Options& options) {
+Status run(const FrameworksOptions& options) {
   if (!options.nodes.empty()) return run_on_nodes(options);
   DL_TRY_ASSIGN(const SiteConfig site, load_site_config(default_site_config_path(true)));
   DL_TRY_ASSIGN(const Catalogue catalogue, Catalogue::load(site.catalogue));
@@ -204,7 +204,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_frameworks(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FrameworksOptions>();
   line->flag("--hidden", &options->hidden, "also show versions that can be used but are not listed");
   line->flag("--no-probe", &options->no_probe, "do not look for what is installed here");
   line->option("--nodes", &options->nodes, "what is installed on these nodes: a list, or all (asked by srun)");

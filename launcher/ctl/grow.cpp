@@ -15,14 +15,14 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct GrowOptions {
   std::string job, dir, nodes = "1";
 };
 
 // dlrun submits a job before it answers, and slurmctld may be slow.
 constexpr std::chrono::seconds kPatience{45};
 
-Status run(const Options& options) {
+Status run(const GrowOptions& options) {
   const auto nodes = parse_int(options.nodes, 1, 10000);
   if (!nodes) return Error(nodes.error()).with_context("--nodes");
   DL_TRY_ASSIGN(const std::vector<Job> jobs, find_jobs(options.job, options.dir));
@@ -46,7 +46,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_grow(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GrowOptions>();
   line->argument("JOB", &options->job, "job id of an elastic job that runs, or path of its job directory").required();
   line->option("--nodes", &options->nodes, "how many more nodes").form("N").shows_default();
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");

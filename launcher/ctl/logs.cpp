@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kPoll{200};
 constexpr std::chrono::seconds kAskSlurm{5};
 constexpr std::chrono::seconds kAskQueue{2};
 
-struct Options {
+struct LogsOptions {
   std::string job, dir;
   std::optional<std::string> ranks, since, until, grep;
   int attempt = 0;
@@ -79,7 +79,7 @@ class EndWatch {
 };
 
 // Waits until a queued job has started, and prints what it waits for whenever that changes.
-Result<Job> wait_for_start(Job job, const Options& options) {
+Result<Job> wait_for_start(Job job, const LogsOptions& options) {
   std::string said;
   while (job.slurm && !record::is_final(view_job(job, false).shown.state) && list_attempts(job.dir).empty()) {
     const ShownState shown = view_job(job, false).shown;
@@ -110,7 +110,7 @@ struct Shown {
   }
 };
 
-Status follow(const Job& job, std::unique_ptr<AttemptLogs> current, const Options& options, Shown* shown) {
+Status follow(const Job& job, std::unique_ptr<AttemptLogs> current, const LogsOptions& options, Shown* shown) {
   EndWatch watch(job);
   // One more round after the job's end prints what was written between the last look and the end.
   bool last_round = false;
@@ -136,7 +136,7 @@ Status follow(const Job& job, std::unique_ptr<AttemptLogs> current, const Option
   return {};
 }
 
-Result<LogChoice> choice_of(const Options& options) {
+Result<LogChoice> choice_of(const LogsOptions& options) {
   LogChoice choice;
   if (options.ranks) {
     auto ranks = Ranks::parse(*options.ranks);
@@ -186,7 +186,7 @@ Status check_readable(const Job& job) {
 }
 
 // The numbers of the attempts that are shown, ascending; empty only with --follow: none has begun yet.
-Result<std::vector<int>> choose_attempts(const Job& job, const Options& options, const Shown& shown) {
+Result<std::vector<int>> choose_attempts(const Job& job, const LogsOptions& options, const Shown& shown) {
   const std::vector<int> attempts = list_attempts(job.dir);
   const bool known = std::find(attempts.begin(), attempts.end(), options.attempt) != attempts.end();
   if (options.attempt > 0 && !known) {
@@ -227,7 +227,7 @@ void raise_open_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Status run(Options options) {
+Status run(LogsOptions options) {
   DL_TRY_ASSIGN(LogChoice choice, choice_of(options));
   DL_TRY_ASSIGN(Job job, find_run(options.job, options.dir));
   DL_TRY(act_as_owner(job));
@@ -265,7 +265,7 @@ Status run(Options options) {
 }  // namespace
 
 Run add_logs(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogsOptions>();
   line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
   line->flag("-f,--follow", &options->follow, "follow the logs until the job ends").excludes("--until");
   line->option("--rank,--learner", &options->ranks, "only the logs of these ranks, such as 3 or 0-3,8").form("RANKS");

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kMostJobs = 100;
 
-struct Options {
+struct MetricsOptions {
   std::vector<std::string> jobs;
   std::string dir, svg, png, marks;
   MetricsChoice choice;
@@ -31,7 +31,7 @@ struct Options {
 };
 
 // At most one form of output may be chosen.
-Status check_forms(const Options& options) {
+Status check_forms(const MetricsOptions& options) {
   std::string first;
   for (const auto& [name, given] : {std::pair{"--csv", options.csv},
                                     {"--json", options.json},
@@ -47,7 +47,7 @@ Status check_forms(const Options& options) {
 }
 
 // Braille where the locale has it, else letters, unless the user says what to draw with.
-plot::TextStyle style_of(const Options& options) {
+plot::TextStyle style_of(const MetricsOptions& options) {
   constexpr int kOthers = 10, kMostRows = 20;  // lines of the terminal for what is no curve
   const Terminal terminal = standard_output();
   plot::TextStyle style;
@@ -59,7 +59,7 @@ plot::TextStyle style_of(const Options& options) {
   return style;
 }
 
-Status run(Options options) {
+Status run(MetricsOptions options) {
   DL_TRY(check_forms(options));
   if (!options.dir.empty() && options.jobs.size() > 1)
     return Error{Errc::kConflict, "--dir names the directory of one job; allowed: one JOB with it"};
@@ -115,7 +115,7 @@ Status run(Options options) {
 }  // namespace
 
 Run add_metrics(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MetricsOptions>();
   line->argument("JOB", &options->jobs, "job ids, or paths of job directories; several are compared").required();
   line->option("--name", &options->choice.name, "only this metric, such as loss or 'acc*'").form("NAME");
   line->option("--group", &options->choice.group, "only this group, such as train, validate or test").form("GROUP");

@@ -8,12 +8,12 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct MigrateOptions {
   std::string file, write, variables_of;
   bool json = false;
 };
 
-Status run(const Options& options) {
+Status run(const MigrateOptions& options) {
   std::vector<std::string> words;
   if (!options.variables_of.empty()) {
     if (!options.file.empty() || !options.write.empty() || options.json)
@@ -30,7 +30,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_migrate(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MigrateOptions>();
   line->argument("FILE", &options->file, "a batch script, or FfDL's manifest.yml");
   line->option("--write", &options->write, "write the new script there, instead of showing what differs").form("FILE");
   line->option("--variables-of", &options->variables_of, "print what a configuration file of accelerate sets")

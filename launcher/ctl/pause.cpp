@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct PauseOptions {
   std::string job, dir, reason;
   std::string timeout = "10m";
   bool no_wait = false;
@@ -169,7 +169,7 @@ Status check_saves(const Job& whole) {
 }
 
 // Holds a job that waits, and asks one that runs to pause. True if the pause has to be waited for.
-Result<bool> tell(const Job& job, const Options& options) {
+Result<bool> tell(const Job& job, const PauseOptions& options) {
   DL_TRY(check_owner(job));
   if (!job.local) {
     if (!job.slurm) return Error{Errc::kNotFound, "job " + job.id + " is not known to Slurm any more"};
@@ -209,7 +209,7 @@ bool runs(const Job& job) {
 
 // Pauses all elements of an array. The waiting ones are held first; otherwise one of them would start on the GPUs that
 // another gives back.
-Status pause_array(const Options& options, std::vector<Job> jobs, std::chrono::seconds timeout) {
+Status pause_array(const PauseOptions& options, std::vector<Job> jobs, std::chrono::seconds timeout) {
   Status outcome;
   std::vector<Job> told;
   const auto tell_those = [&](bool (*which)(const Job&)) {
@@ -235,7 +235,7 @@ Status pause_array(const Options& options, std::vector<Job> jobs, std::chrono::s
   return outcome;
 }
 
-Status run(const Options& options) {
+Status run(const PauseOptions& options) {
   auto timeout = parse_duration(options.timeout);
   if (!timeout) return std::move(timeout).error().with_context("--timeout");
   DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(options.job, options.dir));
@@ -248,7 +248,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_pause(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PauseOptions>();
   line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
   line->option("--reason", &options->reason, "kept in the job's history").form("TEXT");

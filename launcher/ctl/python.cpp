@@ -12,11 +12,11 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct PythonOptions {
   bool install = false, remove = false;
 };
 
-Status run(const Options& options) {
+Status run(const PythonOptions& options) {
   const std::string folder = installed_python_folder();
   if (options.install) return run_python("dl.path_file", {"--install", folder});
   if (options.remove) return run_python("dl.path_file", {"--remove", folder});
@@ -27,7 +27,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_python(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PythonOptions>();
   line->flag("--install", &options->install, "let the python3 in PATH find the modules from now on (without pip)")
       .excludes("--remove");
   line->flag("--remove", &options->remove, "undo --install");

@@ -22,7 +22,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct QuotaOptions {
   bool json = false;
   bool dry_run = false;
   std::string job;
@@ -30,7 +30,7 @@ struct Options {
   CommandLine* reclaim = nullptr;
 };
 
-Status show(const Options& options) {
+Status show(const QuotaOptions& options) {
   DL_TRY_ASSIGN(const ClusterNow now, look_at_cluster());
   const policy::ClusterState& state = now.view.state;
   const auto rows = policy::quota_rows(state);
@@ -78,7 +78,7 @@ Json victim_json(const ClusterNow& now, const policy::Victim& victim) {
   return json;
 }
 
-Status reclaim(const Options& options) {
+Status reclaim(const QuotaOptions& options) {
   if (!options.dry_run)
     return Error{Errc::kInvalid,
                  "GPUs are taken back by dlpolicyd alone; allowed: --dry-run, which tells what it does"};
@@ -122,7 +122,7 @@ Status reclaim(const Options& options) {
 }  // namespace
 
 Run add_quota(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuotaOptions>();
   line->flag("--json", &options->json, "for programs");
   add_history_options(line, &options->history);
   CommandLine* sub = line->subcommand("reclaim", "which jobs would give GPUs back for a claim, and why");

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kMaxSlurmConf = size_t{16} << 20;
 
-struct Options {
+struct QuotaSyncOptions {
   bool dry_run = false;
   bool yes = false;
   bool json = false;
@@ -154,7 +154,7 @@ Failures carry_out(const SiteConfig& site, const QuotaPlan& plan, const std::str
   return failures;
 }
 
-Status sync(const Options& options) {
+Status sync(const QuotaSyncOptions& options) {
   DL_TRY_ASSIGN(const SiteConfig site, load_site_config(default_site_config_path(true)));
   std::string slurm_conf;
   DL_TRY_ASSIGN(const SlurmHas has, look(&slurm_conf));
@@ -189,7 +189,7 @@ Status sync(const Options& options) {
 }  // namespace
 
 Run add_quota_sync(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuotaSyncOptions>();
   line->flag("--dry-run", &options->dry_run, "show what would change, and change nothing");
   line->flag("-y,--yes", &options->yes, "do not ask");
   line->flag("--json", &options->json, "for programs");

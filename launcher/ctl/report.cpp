@@ -17,11 +17,11 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::string job, dir, file;
 };
 
-Status run(const Options& options) {
+Status run(const ReportOptions& options) {
   DL_TRY_ASSIGN(const Job job, find_run(options.job, options.dir));
   DL_TRY(act_as_owner(job));
   show_letters(true);  // whatever the terminal's letters are: the page is UTF-8
@@ -41,7 +41,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_report(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
   line->option("-o,--output", &options->file, "where the page goes, - for standard output; default: dl-report-JOB.html")
       .form("FILE");

@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kMostPlan = 64 << 20, kMostStored = 64 << 10;
 constexpr std::chrono::hours kCopyLimit{24};
 
-struct Options {
+struct ResultsOptions {
   std::string job, dir, fetch;
   bool json = false;
 };
@@ -152,7 +152,7 @@ Status copy_all(const std::string& from, const std::string& to) {
   return Error{Errc::kIo, fmt::format("{}: {}", data::shown_place(from), printable(trim(words), 300))};
 }
 
-Status fetch(const Options& options, const record::JobDir& dir, const Stored& stored) {
+Status fetch(const ResultsOptions& options, const record::JobDir& dir, const Stored& stored) {
   const bool from_place = stored.done && own_record(dir);
   if (from_place) {
     DL_TRY(check_stored_place(stored.to));
@@ -167,7 +167,7 @@ Status fetch(const Options& options, const record::JobDir& dir, const Stored& st
   return {};
 }
 
-Status run(const Options& options) {
+Status run(const ResultsOptions& options) {
   DL_TRY_ASSIGN(const Job job, find_run(options.job, options.dir));
   DL_TRY(act_as_owner(job));
   if (!job.has_dir())
@@ -194,7 +194,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_results(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ResultsOptions>();
   line->argument("JOB", &options->job, "job id, local-..., or path of a job directory").required();
   line->option("--fetch", &options->fetch, "copy results, logs and metrics into this folder").form("DIR");
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");

@@ -14,7 +14,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct ResumeOptions {
   std::string job, dir;
 };
 
@@ -66,7 +66,7 @@ void let_begin(const std::vector<Job>& released) {
 }
 
 // Of a job array, releases the elements that are held.
-Status run(const Options& options) {
+Status run(const ResumeOptions& options) {
   DL_TRY_ASSIGN(std::vector<Job> jobs, find_jobs(options.job, options.dir));
   if (jobs.size() > 1) {
     jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](const Job& job) { return !is_held(job); }), jobs.end());
@@ -88,7 +88,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_resume(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ResumeOptions>();
   line->argument("JOB", &options->job, "job id; 12 is all of a job array, 12_3 an element of it").required();
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
   return [options] { return run(*options); };

@@ -13,12 +13,12 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct ScalingOptions {
   std::string job, dir, svg;
   bool json = false;
 };
 
-Status run(const Options& options) {
+Status run(const ScalingOptions& options) {
   if (options.json && !options.svg.empty())
     return Error{Errc::kConflict, "--json and --svg exclude one another; allowed: one of them"};
   DL_TRY_ASSIGN(const Job job, find_run(options.job, options.dir));
@@ -44,7 +44,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_scaling(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScalingOptions>();
   line->argument("JOB", &options->job, "job id, or the path of a job directory").required();
   line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
   line->flag("--json", &options->json, "for programs");

@@ -20,7 +20,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct StatusOptions {
   std::vector<std::string> jobs;
   std::string dir;
   bool all = false;
@@ -137,7 +137,7 @@ std::vector<Words> look_at_queue(const std::vector<Job>& jobs, As as) {
   return words;
 }
 
-Result<std::vector<Job>> queue(const Options& options) {
+Result<std::vector<Job>> queue(const StatusOptions& options) {
   if (find_program("squeue").empty())
     return Error{Errc::kNotFound,
                  "Slurm's commands are not installed here; name a job directory: dlctl status dl-local-..."};
@@ -148,7 +148,7 @@ Result<std::vector<Job>> queue(const Options& options) {
   return jobs;
 }
 
-std::string queue_text(const std::vector<Words>& words, const Options& options) {
+std::string queue_text(const std::vector<Words>& words, const StatusOptions& options) {
   if (!words.empty()) return lines_text(words, options.all);
   return options.all ? "no job is queued or running\n"
                      : "you have no job queued or running (all users: dlctl status --all)\n";
@@ -185,7 +185,7 @@ std::vector<std::vector<Words>> look_at_all(const Found& found, bool learners) {
 // status --watch: Slurm is asked once in ten seconds at most, for one of the references in turn.
 class Watched {
  public:
-  Watched(Options options, std::vector<std::string> references, Found found)
+  Watched(StatusOptions options, std::vector<std::string> references, Found found)
       : options_(std::move(options)), references_(std::move(references)), found_(std::move(found)) {}
 
   WatchLook look() {
@@ -221,14 +221,14 @@ class Watched {
     if (auto jobs = find_runs(references_[turn_], options_.dir)) found_[turn_] = *std::move(jobs);
   }
 
-  Options options_;
+  StatusOptions options_;
   std::vector<std::string> references_;  // empty: the queue, which is found_[0]
   Found found_;
   size_t turn_ = 0;
   int64_t asked_ms_ = monotonic_ms();
 };
 
-Status run(const Options& options) {
+Status run(const StatusOptions& options) {
   if (options.ended) return print_ended(options.jobs, options.json);
   std::vector<std::string> references = options.jobs;
   if (references.empty() && !options.dir.empty()) references.push_back(options.dir);
@@ -262,7 +262,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_status(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   line->argument("JOB", &options->jobs, "job id, local-..., or path of a job directory; none: your jobs in the queue");
   line->option("--dir", &options->dir, "the job directory of a job that Slurm has forgotten")
       .form("DIR")

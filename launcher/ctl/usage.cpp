@@ -17,7 +17,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct UsageOptions {
   std::string account;
   std::string since = "30d";
   std::string file = "/var/lib/dlpolicyd/history.csv";
@@ -68,7 +68,7 @@ LabelsById labels_of_running() {
 }
 
 // Why there is no history. told: what else is not known.
-Error no_history(const Options& options, const Error& why, const std::string& told = {}) {
+Error no_history(const UsageOptions& options, const Error& why, const std::string& told = {}) {
   if (why.code != Errc::kNotFound) return Error{why.code, told + why.text};
   return Error{Errc::kNotFound,
                fmt::format("{}{} has no history of dlpolicyd; allowed: --history-file FILE with a path "
@@ -76,7 +76,7 @@ Error no_history(const Options& options, const Error& why, const std::string& to
                            told, printable(options.file, 200))};
 }
 
-Result<Usage> look(const Options& options, const Period& period) {
+Result<Usage> look(const UsageOptions& options, const Period& period) {
   const auto history = observe::read_history(options.file, period.to_s);
   const auto text = accounts(period);
   if (!text && text.error().code == Errc::kNoSpace) return text.error();
@@ -100,7 +100,7 @@ Result<Usage> look(const Options& options, const Period& period) {
   return usage_of_history(history->spans, period);
 }
 
-Status run(const Options& options) {
+Status run(const UsageOptions& options) {
   if (options.csv && options.json)
     return Error{Errc::kConflict, "--csv and --json exclude each other; allowed: one of them"};
   auto since = parse_duration(options.since);
@@ -128,7 +128,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_usage(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<UsageOptions>();
   line->option("--account", &options->account, "only this tenant").form("NAME");
   line->option("--since", &options->since, "how far back, such as 24h or 30d").form("TIME").shows_default();
   line->flag("--csv", &options->csv, "as comma-separated values");

@@ -28,7 +28,7 @@
 namespace dl::ctl {
 namespace {
 
-struct Options {
+struct WhyOptions {
   std::string job;
   bool json = false;
 };
@@ -166,7 +166,7 @@ SizeTexts size_texts_of(const std::string& id, bool runs) {
   return {text->substr(end + 1), text->substr(0, end)};
 }
 
-Status run(const Options& options) {
+Status run(const WhyOptions& options) {
   DL_TRY_ASSIGN(const int64_t id, parse_job_option(options.job));
   DL_TRY_ASSIGN(const WaitTexts texts, look_at_wait(policy::job_name(id)));
   const WaitAnswer slurm = explain_wait(texts);
@@ -217,7 +217,7 @@ Status run(const Options& options) {
 }  // namespace
 
 Run add_why(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<WhyOptions>();
   line->argument("JOB", &options->job, "job id").required();
   line->flag("--json", &options->json, "for programs");
   return [options] { return run(*options); };

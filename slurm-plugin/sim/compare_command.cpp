@@ -13,7 +13,7 @@
 namespace dl::sim {
 namespace {
 
-struct Options {
+struct CompareOptions {
   ScenarioOptions scenario;
   std::string trace;
   std::string policies = "backfill";
@@ -90,7 +90,7 @@ std::string compare_json(const Trace& trace, const std::vector<Outcome>& outcome
   return all.dump(1) + "\n";
 }
 
-Status compare(const Options& options) {
+Status compare(const CompareOptions& options) {
   DL_TRY_ASSIGN(const std::vector<const SimPolicy*> policies, parse_sim_policies(options.policies));
   DL_TRY_ASSIGN(const Trace trace, read_trace(options.trace));
   if (std::none_of(trace.jobs.begin(), trace.jobs.end(), [](const TraceJob& job) { return job.waited_s >= 0; }))
@@ -133,7 +133,7 @@ Status compare(const Options& options) {
 }  // namespace
 
 Run add_compare(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   line->argument("TRACE", &options->trace, "with the field 'waited', of dlsim import; - is standard input").required();
   line->option("-p,--policies", &options->policies, "names with commas: the one that the cluster had, and others")
       .shows_default();

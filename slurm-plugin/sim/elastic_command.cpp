@@ -16,7 +16,7 @@
 namespace dl::sim {
 namespace {
 
-struct Options {
+struct ElasticOptions {
   int64_t gpus = 400;
   int64_t per_node = 8;
   std::string time = "8h";
@@ -53,7 +53,7 @@ Result<std::vector<bool>> admissions(const std::string& text) {
 
 constexpr size_t kMostCurveBytes = size_t{64} << 20;
 
-Result<std::vector<Category>> chosen_categories(const Options& options) {
+Result<std::vector<Category>> chosen_categories(const ElasticOptions& options) {
   if (options.curves.empty()) return parse_categories(options.categories);
   if (options.categories != "all")
     return Error{Errc::kInvalid, "--curves and --categories cannot be given together; allowed: one of them"};
@@ -72,7 +72,7 @@ Result<std::vector<Category>> chosen_categories(const Options& options) {
   return found;
 }
 
-Status run_sweep(const Options& options) {
+Status run_sweep(const ElasticOptions& options) {
   Workload workload;
   workload.seed = options.seed;
   if (options.gpus < 1 || options.gpus > 100'000)
@@ -113,7 +113,7 @@ Status run_sweep(const Options& options) {
 }  // namespace
 
 Run add_elastic(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ElasticOptions>();
   line->option("--gpus", &options->gpus, "GPUs of the cluster").form("N").shows_default();
   line->option("--per-node", &options->per_node, "GPUs of a node").form("N").shows_default();
   line->option("--time", &options->time, "how long jobs are submitted").form("TIME").shows_default();

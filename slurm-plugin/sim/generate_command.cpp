@@ -6,14 +6,14 @@
 namespace dl::sim {
 namespace {
 
-struct Options {
+struct GenerateOptions {
   ClusterOptions cluster;
   Shape shape;
   std::string format = "csv";
   std::string output = "-";
 };
 
-Status generate_trace(const Options& options) {
+Status generate_trace(const GenerateOptions& options) {
   if (options.shape.guaranteed + options.shape.borrow > 1)
     return Error{Errc::kInvalid, "--guaranteed and --borrow together are more than 1; allowed: parts of all jobs"};
   DL_TRY_ASSIGN(const Site site, options.cluster.site());
@@ -30,7 +30,7 @@ Status generate_trace(const Options& options) {
 }  // namespace
 
 Run add_generate(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   line->option("--days", &options->shape.days, "days on which jobs are submitted")
       .shows_default()
       .between(0.01, 3660.0);

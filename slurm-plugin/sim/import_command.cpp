@@ -14,7 +14,7 @@
 namespace dl::sim {
 namespace {
 
-struct Options {
+struct ImportWords {
   std::string source;
   std::string path = "-";
   bool command = false;
@@ -80,7 +80,7 @@ std::string said(const Trace& trace, const SacctReader& reader, bool json) {
   return text;
 }
 
-Status import(const Options& options) {
+Status import(const ImportWords& options) {
   if (options.command) return write_text("-", sacct_command() + "\n");
   ImportOptions how;
   DL_TRY_ASSIGN(how.checkpoint_s, seconds("--checkpoint", options.checkpoint));
@@ -106,7 +106,7 @@ Status import(const Options& options) {
 }  // namespace
 
 Run add_import(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ImportWords>();
   line->argument("SOURCE", &options->source, "sacct: what Slurm's accounting knows of jobs")
       .required()
       .among({"sacct"});

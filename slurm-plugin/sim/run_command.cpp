@@ -13,7 +13,7 @@
 namespace dl::sim {
 namespace {
 
-struct Options {
+struct RunOptions {
   ScenarioOptions scenario;
   std::string trace;
   std::string policies = "all";
@@ -25,7 +25,7 @@ struct Options {
   std::string plot;
 };
 
-PlotTitle title_of(const Options& options, const Trace& trace, const Scenario& scenario) {
+PlotTitle title_of(const RunOptions& options, const Trace& trace, const Scenario& scenario) {
   return PlotTitle{
       fmt::format("{}: {} jobs on {} GPUs", title_name(options.trace), trace.jobs.size(),
                   gpus_in_all(scenario.cluster)),
@@ -33,7 +33,7 @@ PlotTitle title_of(const Options& options, const Trace& trace, const Scenario& s
                   short_time(static_cast<double>(trace.last_submit_s() - trace.jobs.front().submit_s)))};
 }
 
-Status run_trace(const Options& options) {
+Status run_trace(const RunOptions& options) {
   DL_TRY_ASSIGN(const std::vector<const SimPolicy*> policies, parse_sim_policies(options.policies));
   DL_TRY_ASSIGN(const Trace trace, read_trace(options.trace));
   DL_TRY_ASSIGN(Scenario scenario, options.scenario.scenario(trace));
@@ -82,7 +82,7 @@ Status run_trace(const Options& options) {
 }  // namespace
 
 Run add_run(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   line->argument("TRACE", &options->trace, "CSV or JSON lines; - is standard input").required();
   line->option("-p,--policies", &options->policies, "names with commas, or all (dlsim policies lists them)")
       .shows_default();

@@ -15,7 +15,7 @@
 namespace dl::sim {
 namespace {
 
-struct Options {
+struct SweepOptions {
   // By default two clusters of 400 GPUs, with nodes of 4 and of 8: a job that fits on a node of 8 may not fit on one of
   // 4.
   std::vector<std::string> nodes;
@@ -51,7 +51,7 @@ Result<Scenario> cluster_of(const std::string& nodes) {
   return scenario;
 }
 
-Result<std::vector<LoadRow>> rows_of(const Options& options, const std::vector<double>& loads,
+Result<std::vector<LoadRow>> rows_of(const SweepOptions& options, const std::vector<double>& loads,
                                      const std::vector<const SimPolicy*>& policies) {
   std::vector<LoadRow> rows;
   const double all = static_cast<double>(options.nodes.size() * loads.size());
@@ -83,7 +83,7 @@ Result<std::vector<LoadRow>> rows_of(const Options& options, const std::vector<d
   return rows;
 }
 
-Status sweep(Options options) {
+Status sweep(SweepOptions options) {
   if (options.nodes.empty()) options.nodes = {"gpu=100x4", "gpu=50x8"};
   DL_TRY_ASSIGN(const std::vector<const SimPolicy*> policies, parse_sim_policies(options.policies));
   DL_TRY_ASSIGN(const std::vector<double> loads, parse_numbers("--load", options.loads, 0.01, 10));
@@ -99,7 +99,7 @@ Status sweep(Options options) {
 }  // namespace
 
 Run add_sweep(CommandLine* line) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SweepOptions>();
   line->option("--nodes", &options->nodes,
                "a cluster, TYPE=COUNTxGPUS[,...]; given several times, several of them; gpu=100x4 and gpu=50x8");
   line->option("-p,--policies", &options->policies, "names with commas; ratios are to the first").shows_default();

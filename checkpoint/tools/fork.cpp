@@ -4,7 +4,6 @@
 // overwritten in place either), so hard links suffice: nothing is copied.
 #include <fmt/core.h>
 
-
 #include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/levels/verified_copy.h"
 #include "checkpoint/store/directory.h"

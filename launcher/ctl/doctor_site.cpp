@@ -153,8 +153,8 @@ Findings judge_licences(const Facts& facts) {
           wrong(included.error().text, slurm_conf_place(facts, "Licenses"), fmt::format("Include {}", kLicenceFile)));
     else if (!*included)
       found.push_back(
-          wrong(fmt::format("{} does not include {}, so the licences of tenants are not read; allowed: this line in "
-                            "it, and a file of that name beside it",
+          wrong(fmt::format("{} does not include {}, so the licences of tenants are not read; allowed: an empty file "
+                            "of that name beside it, and then this line in it",
                             facts.slurm_conf.path, kLicenceFile),
                 facts.slurm_conf.path, fmt::format("Include {}", kLicenceFile)));
   }

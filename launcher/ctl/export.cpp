@@ -111,7 +111,7 @@ Run add_export(CommandLine* line) {
   line->option("--group", &options->choice.group, "only this group, such as train, validate or test").form("GROUP");
   line->option("--rank", &options->rank, "only of this rank").form("R").between(0, 999999);
   line->flag("--all", &options->choice.superseded, "each attempt as a run, with the points that later ones superseded");
-  line->option("--dir", &options->dir, "the job directory, where dlctl does not find it").form("DIR");
+  line->option("--dir", &options->dir, "the job directory; needed only if dlctl cannot find it").form("DIR");
   return [options] { return run(*options); };
 }
 

@@ -72,7 +72,7 @@ Result<int64_t> parse_moment(const std::string& text, int64_t now_ms) {
   if (date.size() > 10 && date[10] == 'T') date[10] = ' ';
   for (const char* form : {"%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"})
     if (const auto time = read_time(date, form, {}, utc)) return *time * 1000;
-  // Slurm's "25:00" would be a time of the day to whoever reads it.
+  // Durations with a colon are refused: whoever reads "25:00" takes it for a time of the day.
   if (const auto ago = parse_duration(text); ago && text.find(':') == std::string::npos)
     return now_ms - ago->count() * 1000;
   return Error{

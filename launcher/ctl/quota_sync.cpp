@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "common/base/atomic_file.h"
@@ -31,6 +33,29 @@ struct QuotaSyncOptions {
 Result<std::string> sacctmgr(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"sacctmgr", "--immediate", "--noheader", "--parsable2"});
   return slurm_output(arguments);
+}
+
+// Slurm cannot read a slurm.conf that includes a file which is not there: each of its commands tries for a minute and
+// fails, and so does a slurmctld that starts. So the file is made, empty, before Slurm is asked anything.
+Status make_missing_licence_file(bool dry_run) {
+  const char* given = ::getenv("SLURM_CONF");  // NOLINT(concurrency-mt-unsafe): one thread
+  const std::string site = default_site_config_path(false);
+  const std::string conf =
+      given != nullptr && given[0] == '/' ? given : site.substr(0, site.rfind('/')) + "/slurm.conf";
+  const auto text = read_small_file(conf, kMaxSlurmConf);
+  if (!text) return {};
+  const auto included = includes_licences(*text);
+  const std::string path = fmt::format("{}/{}", conf.substr(0, conf.rfind('/')), kLicenceFile);
+  if (!included || !*included || ::access(path.c_str(), F_OK) == 0 || errno != ENOENT) return {};
+  if (dry_run)
+    return Error{Errc::kConflict,
+                 fmt::format("{} includes {}, which is not there, so that no command of Slurm can read it; allowed: "
+                             "dlctl quota sync without --dry-run, which makes the file, or touch {}",
+                             printable(conf), printable(path), printable(path))};
+  DL_TRY(write_file_atomically(path, ""));
+  std::fprintf(stderr, "dlctl quota sync: made an empty %s, without which Slurm cannot read %s\n",
+               printable(path).c_str(), printable(conf).c_str());
+  return {};
 }
 
 Result<SlurmHas> look(std::string* slurm_conf) {
@@ -100,10 +125,9 @@ Result<std::string> licence_folder(const std::string& slurm_conf) {
   DL_TRY_ASSIGN(const std::string text, read_small_file(slurm_conf, kMaxSlurmConf));
   DL_TRY_ASSIGN(const bool included, includes_licences(text));
   if (!included)
-    return Error{Errc::kConflict,
-                 fmt::format("{} does not include {}; allowed: the line 'Include {}' in it, and an empty "
-                             "file of that name in {}, once",
-                             printable(slurm_conf), kLicenceFile, kLicenceFile, printable(folder))};
+    return Error{Errc::kConflict, fmt::format("{} does not include {}; allowed: an empty file of that name in {}, and "
+                                              "then the line 'Include {}' in it",
+                                              printable(slurm_conf), kLicenceFile, printable(folder), kLicenceFile)};
   return folder;
 }
 
@@ -156,6 +180,7 @@ Failures carry_out(const SiteConfig& site, const QuotaPlan& plan, const std::str
 
 Status sync(const QuotaSyncOptions& options) {
   DL_TRY_ASSIGN(const SiteConfig site, load_site_config(default_site_config_path(true)));
+  DL_TRY(make_missing_licence_file(options.dry_run));
   std::string slurm_conf;
   DL_TRY_ASSIGN(const SlurmHas has, look(&slurm_conf));
   const QuotaPlan plan = plan_quotas(site, has);

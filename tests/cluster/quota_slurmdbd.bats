@@ -29,7 +29,26 @@ teardown() { cluster_teardown; }
   sed -i '/^Licenses=/d' "$DL_SANDBOX_DIR/etc/slurm.conf"
   run on_login dlctl quota sync --yes
   [ "$status" -eq 2 ]
-  assert_contains "$output" "does not include dl-licenses.conf; allowed: the line 'Include dl-licenses.conf' in it"
+  assert_contains "$output" "does not include dl-licenses.conf; allowed: an empty file of that name in .*, and then the line 'Include dl-licenses.conf' in it"
+}
+
+@test "where slurm.conf includes a file of licences that is not there, which no command of Slurm can read, dlctl quota sync makes it" {
+  local began=$SECONDS
+  cp "$DL_SANDBOX_DIR/etc/slurm.conf" before.conf
+  echo 'Include dl-licenses.conf' >>"$DL_SANDBOX_DIR/etc/slurm.conf"
+  run on_login dlctl quota sync --dry-run
+  echo "$output"
+  [ "$status" -eq 2 ]
+  assert_contains "$output" 'includes .*/dl-licenses.conf, which is not there, so that no command of Slurm can read it; allowed: dlctl quota sync without --dry-run'
+  run on_login dlctl quota sync </dev/null
+  [ "$status" -eq 2 ]
+  assert_contains "$output" 'made an empty .*/dl-licenses.conf'
+  assert_contains "$output" 'allowed: --yes to do it, --dry-run to see it'
+  [ -e "$DL_SANDBOX_DIR/etc/dl-licenses.conf" ]
+  on_login scontrol show config >/dev/null
+  # Slurm itself tries for a minute.
+  [ $((SECONDS - began)) -lt 50 ]
+  cp before.conf "$DL_SANDBOX_DIR/etc/slurm.conf"
 }
 
 @test "dlctl quota sync writes licences, accounts and limits, keeps the site's licences, and has nothing to do the second time" {

@@ -41,7 +41,7 @@ class ObjectSender {
   // remove the other's checkpoints. Asks the installed dlckpt whether it can be used: kInvalid with its sentence. Asks
   // no server.
   Status open();
-  // Those of the constructor; kUnsupported after open() has failed for want of the program.
+  // The program that was given to the constructor; kUnsupported if open() has not found it.
   const Result<ObjectProgram>& program() const { return program_; }
   // A checkpoint is published, and waits to be sent, in place of the one that waited.
   void offer(const CheckpointName& name);

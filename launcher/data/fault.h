@@ -29,7 +29,7 @@ Error destination_error(const std::string& what, int sys_errno);
 // What a program that stores to a destination says of a disk is said of the destination's, not of this node's: a full
 // one becomes kDenied, an I/O error kBusy, as in destination_error(). Other errors stay as they are.
 Error of_destination(Error error);
-// It is not done at the deadline: kTimeout with a mark by which exit_status() knows it.
+// The error for work that is not done at the deadline: kTimeout, marked so that exit_status() recognises it.
 Error late_error(std::string text);
 
 int exit_status(const Error& error);

@@ -288,7 +288,7 @@ Status NodeCache::make_room(const std::string& key, uint64_t whole, uint64_t mor
           own -= std::min(own, bytes);
       }
       if (set.key == key) {
-        // What is to be mended of it comes in the place of what is there.
+        // Repaired files replace files that are counted already, so they need no more room.
         room.held += own - std::min(own, whole);
         continue;
       }

@@ -111,7 +111,7 @@ Status RcloneOrigin::read(const Entry& entry, uint64_t offset, uint64_t count, c
   if (!end) return no_rclone(std::move(end).error());
   if (end->status == 0) return {};
   Error error = rclone_error("read " + printable(place, 400), *end);
-  // It was listed, so that it has changed.
+  // The file was in the listing, so it was removed since then: the source has changed.
   if (error.code == Errc::kNotFound) error.code = Errc::kConflict;
   return error;
 }

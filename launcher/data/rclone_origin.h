@@ -25,7 +25,7 @@ class RcloneOrigin : public Origin {
 
  private:
   Status list_into(Manifest* manifest);
-  // Whether the remote's path is that of a file, of which the list has told `entry` alone.
+  // Whether the remote's path is that of a single file; the list then has `entry` alone.
   Result<bool> names_file(const Entry& entry);
 
   const std::string remote_;  // NAME:PATH

@@ -52,7 +52,7 @@ std::string group_in(const Json& record) {
   if (label == nullptr || !label->is_string() || label->text().empty()) return std::string(kTrain);
   std::string word = lower(label->text());
   const std::string_view known = group_of_word(word);
-  // What the launcher measures itself is nobody else's.
+  // The group 'launcher' is kept for dlrun's own values; those of others count as 'train'.
   if (word == kLauncher) return std::string(kTrain);
   return known.empty() ? word : std::string(known);
 }

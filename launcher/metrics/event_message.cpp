@@ -211,7 +211,7 @@ bool read_summary(std::string_view message, std::vector<Scalar>* scalars) {
 }
 
 // The form that nearly all events of scalars have: time, train step, and one short tag with its simple_value, in this
-// order. They are read in a third of the time so. False: it has another form, which may be as right.
+// order. This takes a third of the time. False if the event has another form, which may also be valid.
 bool read_usual(std::string_view bytes, double* wall_time, int64_t* step, Scalar* scalar) {
   constexpr char kTimeKey = 1 << 3 | 1, kStepKey = 2 << 3 | 0, kSummaryKey = 5 << 3 | 2;
   constexpr char kValueKey = 1 << 3 | 2, kTagKey = 1 << 3 | 2, kSimpleKey = 2 << 3 | 5;

@@ -205,7 +205,7 @@ bool MemberCore::install(const Message& message, Slot* slot) {
   return true;
 }
 
-// An update that this member holds already comes again when a connection was opened anew.
+// After a connection was opened anew, updates that this member holds already may come again.
 bool MemberCore::forward(const Message& message, Slot* slot) {
   if (slot->role == Role::kNone || message.bytes.size() < 8) return false;
   if (slot->role == Role::kOwner) fenced(message.slot);

@@ -153,7 +153,7 @@ int submit_command(const RunCommand& run) {
   if (!run.quiet) show(path, *script);
   const auto submitted = submit_script(path);
   if (!submitted) {
-    // The same command line writes the script again once the error is removed.
+    // The script goes, because the same command line writes it again once the user has removed the error.
     if (written->created) ::unlink(path.c_str());
     return failed(submitted.error(), kExitCannotStart);
   }

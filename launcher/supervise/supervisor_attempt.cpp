@@ -233,7 +233,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
   use_->ended(rank, awake_ms());
   journal_->learner_used(rank, use_->of_learner(rank));
   watch_.log_lost(rank, exited.log_lost);
-  // One that holds the data of its node stays until no learner uses them any more.
+  // An agent that holds the data of its node stays until no learner uses them any more.
   if (!attempt_.agent_stays(plan(), journal_->memory().restarts) && !data_.holds(rank)) agents_->let_go(rank);
   const Learner& learner = attempt_.learner(rank);
   using Kind = LearnerEnd::Kind;

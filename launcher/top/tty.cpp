@@ -185,7 +185,7 @@ Wake Tty::wait(const std::vector<int>& fds, int timeout_ms) {
     take_again();
     wake.resized = wake.shown_anew = true;
   }
-  // What could be read before it was stopped, the shell has read.
+  // The shell has read what was typed before dlctl was stopped (Ctrl-Z), so there is nothing to read now.
   if (items[1].revents != 0 && !wake.shown_anew) {
     const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
     if (n > 0) wake.keys.assign(buffer, static_cast<size_t>(n));

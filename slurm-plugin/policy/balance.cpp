@@ -34,7 +34,8 @@ class Balancer {
       const Job& job = state.jobs[i];
       if (!job.running) continue;
       so_far_.own[i] = job.own_of(job.gpus());
-      // Its tenant's quota may still be given to one that was just moved out of it, or out of another's way.
+      // A job that was just moved out of the quota, or out of another job's way, may still get room in its tenant's
+      // quota.
       if (job.charge == Charge::kBorrowed && job.pausable && job.saves && job.yields_to == kNobody &&
           round_.old_enough(job) && asked_[i] == 0)
         of_tenant_[job.tenant].push_back(static_cast<int>(i));

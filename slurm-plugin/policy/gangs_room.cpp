@@ -224,7 +224,7 @@ std::optional<std::vector<Part>> place_beside(const FreeGpus& free, int type, bo
   left.push_back(need);
   for (int learner = 0; learner < need.learners; ++learner) {
     if (--left.back().learners == 0) left.pop_back();
-    // Of nodes with as many free GPUs and as many learners of the job one is enough.
+    // Of nodes that have equally many free GPUs and learners of the job, trying one is enough.
     std::map<std::pair<int, int>, size_t> tries;
     for (size_t i = 0; i < learners.size(); ++i) {
       const int here = room.on(room.nodes_of(type)[i]);

@@ -251,7 +251,7 @@ std::optional<VictimSet> find_allowed_victims(const ClusterState& state, const F
   std::stable_sort(more.begin(), more.end(), [&](const Victim& a, const Victim& b) {
     return a.lost_gpu_s * state.jobs[b.job].gpus() < b.lost_gpu_s * state.jobs[a.job].gpus();
   });
-  // Those that shrink may have to stop.
+  // Jobs that were only to shrink may have to stop.
   for (const Victim& victim : victims)
     if (victim.learners_left > 0 && std::find(also.begin(), also.end(), victim.job) != also.end())
       more.push_back(Victim{victim.job, 0, victim.lost_gpu_s});

@@ -30,7 +30,7 @@ int gpus_of(const End& end) {
 }
 
 int64_t ends_at(const ClusterState& state, const Job& job) {
-  // Of a limit that is not known: as long again as it has run.
+  // A job without a known time limit is assumed to run as long again as it has run so far.
   const int64_t ran_s = std::max<int64_t>(1, state.now_s - job.start_s);
   const int64_t at_s = job.limit_s > 0 ? job.start_s + job.limit_s : state.now_s + ran_s;
   return std::max(state.now_s + 1, at_s);

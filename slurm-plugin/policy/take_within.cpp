@@ -11,7 +11,7 @@
 
 namespace dl::policy {
 
-// What other claims take stays as it is. True if a tenant's claims got others.
+// What other claims take does not change. True if a tenant's claims got other victims.
 bool ClaimService::take_within_tenants() {
   std::map<std::pair<int, int>, std::vector<Taken>> groups;  // by tenant and type
   for (const Taken& claim : taken_) {
@@ -67,7 +67,7 @@ bool ClaimService::take_within(int tenant, std::vector<Taken> claims, const Join
   return true;
 }
 
-// Each beside those found before it, once its victims have gone.
+// Checks the quotas after each claim in turn, as if its victims and those of the claims before it had gone.
 bool ClaimService::quotas_hold_in_turns(const std::vector<Taken>& claims, const std::vector<Taken>& found,
                                         const SoFar& before) {
   QuotasInTurns quotas(this, claims, before);

@@ -11,7 +11,7 @@
 namespace dl::policy::in_turns {
 namespace {
 
-// Of claims one after another, places that are tried in all.
+// The most places that are tried in all for claims that are served one after another.
 constexpr int kMostPlaces = 256;
 
 void give_up(const ClusterState& state, const SoFar& before, const Taken& claim, FreeGpus* free) {

@@ -288,7 +288,7 @@ JobLabel returned(JobLabel label, int64_t job) {
   if (!label.yields) return label;
   const bool resized = label.yields->claimant == job;  // as resizes_itself()
   if (!resized) label.size.reset();
-  // One that was asked for another size had its minimum run time behind it.
+  // A job that was asked to change its size has run for its minimum time already.
   label.shrunk = resized || label.yields->learners > 0;
   label.yields.reset();
   return label;

@@ -108,9 +108,9 @@ NewSizes Resizing::decide(const observe::Records& records, observe::ClusterView*
   const auto cannot = [&](const policy::JobSpeeds& known) {
     const observe::SeenJob& seen = view->jobs[known.job];
     const Job& job = view->state.jobs[known.job];
-    // With a companion it has another size than Slurm shows of the job itself.
+    // A job with companions is larger than what Slurm shows of the job itself.
     if (job.running && (!seen.companions.empty() || rests(*view, known.job, options))) return true;
-    // Only dlrun hears what is asked.
+    // Without a dlrun nobody would hear what is asked of the job.
     return !policy::may_choose_size(job, seen.dlrun, seen.label.yields, refusals_.refused(job.id, now_s));
   };
   speeds.erase(std::remove_if(speeds.begin(), speeds.end(), cannot), speeds.end());

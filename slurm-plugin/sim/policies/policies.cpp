@@ -103,7 +103,7 @@ std::optional<policy::Yield> told_of(const policy::Job& job) {
 
 namespace {
 
-// Of jobs that have companions; as dlpolicyd, once nothing else is to be done.
+// Further growth of jobs that have companions. As in dlpolicyd, it is decided only when nothing else is to be done.
 std::vector<policy::Growth> further(const View& view, const policy::SteadySizes& sizes,
                                     const policy::SizeOptions& options, const std::vector<policy::MayGrow>& may) {
   const policy::Decision& decision = sizes.decision;

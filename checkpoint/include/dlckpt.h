@@ -82,7 +82,7 @@ typedef enum dlckpt_error {
   DLCKPT_E_MISMATCH = 8, /* the checkpoint does not fit what is registered (name, dtype or shape); nothing was loaded */
   DLCKPT_E_TIMEOUT = 9,  /* another rank did not arrive in time */
   DLCKPT_E_MEMORY = 10,  /* out of memory */
-  DLCKPT_E_INTERNAL = 11, /* a fault of the library */
+  DLCKPT_E_INTERNAL = 11, /* a fault of the library; every function may return this, and MEMORY */
   DLCKPT_E_IN_FLIGHT = 12 /* DLCKPT_SKIP_IF_BUSY: an earlier save is not durable yet; nothing was done */
 } dlckpt_error;
 
@@ -497,7 +497,7 @@ size_t dlckpt_dtype_size(dlckpt_dtype dtype);
 /* dlckpt_dtype_name: NumPy's name, "float32", "bfloat16", ...; static; NULL for an unknown dtype. */
 const char* dlckpt_dtype_name(dlckpt_dtype dtype);
 
-/* dlckpt_version: "0.1.0"; static. */
+/* dlckpt_version: "0.2.0"; static. */
 const char* dlckpt_version(void);
 
 #ifdef __cplusplus

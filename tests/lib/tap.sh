@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# TAP for shell tests: source it, then ok/not_ok/skip per test and `finish` at the end.
+# TAP for shell tests: source it, then ok/not_ok/skip per test and `finish` as the last command: its status is 1 if a test has failed.
 # shellcheck source=tests/lib/jq.bash
 . "$(dirname "${BASH_SOURCE[0]}")/jq.bash"
-tap_count=0
+tap_count=0 tap_failed=0
 ok() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1"; }
 # not_ok NAME [DETAILS]
 not_ok() {
-  tap_count=$((tap_count + 1))
+  tap_count=$((tap_count + 1)) tap_failed=$((tap_failed + 1))
   echo "not ok $tap_count - $1"
   [ -z "${2:-}" ] || printf '%s\n' "$2" | sed 's/^/# /'
 }
@@ -26,7 +26,10 @@ expect_run() {
     ok "$name"
   fi
 }
-finish() { echo "1..$tap_count"; }
+finish() {
+  echo "1..$tap_count"
+  [ "$tap_failed" -eq 0 ]
+}
 : "${top_srcdir:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
 : "${top_builddir:=$top_srcdir/build}"
 # The files of the project: what git tracks in a checkout; in an unpacked tarball, all but generated ones. (A tarball that

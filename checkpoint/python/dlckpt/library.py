@@ -220,7 +220,7 @@ def _declare(library: ctypes.CDLL, name: str) -> None:
 
 
 def _numbers(release: str) -> Tuple[int, ...]:
-    """(0, 1, 0) for "0.1.0"; () for what is no release."""
+    """(0, 2, 0) for "0.2.0"; () for what is no release."""
     parts = release.split(".")
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
 
@@ -253,5 +253,5 @@ def reaches(pointer: int) -> bool:
 
 
 def version() -> str:
-    """Version of the loaded library, "0.1.0"."""
+    """Version of the loaded library, "0.2.0"."""
     return (load().dlckpt_version() or b"").decode()

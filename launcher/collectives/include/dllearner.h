@@ -433,7 +433,7 @@ const char* dllearner_mpi_version(void);
 int dllearner_has_nccl(void);
 
 /* dllearner_version: gives the version of the library.
- *   Returns  "0.1.0"; static
+ *   Returns  "0.2.0"; static
  *   Threads  any
  */
 const char* dllearner_version(void);

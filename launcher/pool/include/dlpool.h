@@ -14,7 +14,7 @@
  *   - An update that was answered is not lost when members join or leave. With copies it is not lost either when a
  *     member is killed, or its host, before the slots of the last one that was killed had copies again; that takes as
  *     long as it takes to send them. What is lost beyond that is never served as if it were empty: calls fail with
- * LOST.
+ *     LOST.
  *   - A client's calls for one key are carried out in their order, those of different keys in any.
  *   - A read sees all updates that were answered before it was called. Only a member that was given up although it
  *     lives may answer one without the latest of them, in the seconds until it notices that its connections are gone.

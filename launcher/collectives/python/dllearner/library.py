@@ -105,5 +105,5 @@ def check(code: int) -> None:
 
 
 def version() -> str:
-    """Version of the loaded library, "0.1.0"."""
+    """Version of the loaded library, "0.2.0"."""
     return load().dllearner_version().decode()

@@ -252,6 +252,11 @@ std::optional<std::string> declared_licences() {
   return abi::text_of(slurm_conf.licenses);
 }
 
+bool knows_qos() {
+  return &slurm_conf == nullptr || slurm_conf.cluster_name == nullptr ||
+         abi::text_of(slurm_conf.accounting_storage_type).find("slurmdbd") != std::string::npos;
+}
+
 std::string slurm_conf_path() {
   return &slurm_conf == nullptr ? "" : abi::text_of(slurm_conf.slurm_conf);
 }

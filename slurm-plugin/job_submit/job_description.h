@@ -37,6 +37,8 @@ void write_network(bool job_alone, job_desc_msg_t* job);
 // Whether slurmd runs the prolog when a job gets its nodes (PrologFlags=Alloc or Contain). True in a program that has
 // read no slurm.conf, since it cannot know.
 bool prolog_runs_at_allocation();
+// Whether this Slurm has QOS, which live in slurmdbd. True in a program that has read no slurm.conf.
+bool knows_qos();
 // The licences of slurm.conf. nullopt in a program that has read none.
 std::optional<std::string> declared_licences();
 // The path of the slurm.conf that slurmctld has read, to be asked for while the plugin is loaded; and when it was read,

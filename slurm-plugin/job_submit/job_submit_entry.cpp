@@ -84,6 +84,7 @@ struct Charged {
 
 Result<Shape> shape_of(const JobRequest& request, const Submission& given, const Site& site) {
   DL_TRY_ASSIGN(Shape shape, shape_job(request, given, site.config, site.catalogue));
+  DL_TRY(check_qos(shape.qos, knows_qos()));
   if (site.config.node_counts.empty() && node_lines != nullptr)
     DL_TRY(check_room(request, *node_lines->get(slurm_conf_read_at())));
   return shape;
@@ -169,7 +170,10 @@ int shape_and_charge(const JobRequest& request, const Site& site, job_desc_msg_t
   }
   if (!charged->ruling) return SLURM_SUCCESS;
   write_ruling(*charged->ruling, job);
-  if (!charged->shape && charged->ruling->charge == policy::Charge::kBorrowed) move_to_tier(site.config.borrow, job);
+  if (!charged->shape && charged->ruling->charge == policy::Charge::kBorrowed) {
+    if (Status known = check_qos(site.config.borrow.qos, knows_qos()); !known) return refuse(known.error(), message);
+    move_to_tier(site.config.borrow, job);
+  }
   if (!charged->ruling->message.empty()) tell(message, charged->ruling->message);
   return SLURM_SUCCESS;
 }

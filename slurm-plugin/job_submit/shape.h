@@ -80,5 +80,8 @@ struct Shape {
 // unknown. kUnsupported: the site has not set up the requested feature.
 Result<Shape> shape_job(const JobRequest& request, const Submission& given, const SiteConfig& site,
                         const Catalogue& catalogue);
+// kUnsupported if a tier of dl.toml gives a job a QOS, and Slurm would ignore it, since QOS live in slurmdbd. Then the
+// job would run in the default partition, where nobody could take its GPUs back. qos: empty for none.
+Status check_qos(const std::string& qos, bool slurm_knows_qos);
 
 }  // namespace dl

@@ -86,6 +86,11 @@ says() {
   sed -i 's/"borrow"/"lent"/' "$etc/dl.toml"
   says "^wrong  tiers: \[tiers.borrow\]: Slurm has no partition 'lent'; it has batch, borrow" --only tiers
   assert_contains "$output" '^       .*dl.toml:[0-9]+: partition = '
+  # QOS live in slurmdbd, which this cluster lacks: a job of this tier would become one of the default partition.
+  sed -i 's/^partition = "lent"/qos = "lent"/' "$etc/dl.toml"
+  refused() { on_login sbatch --dl-tier=borrow --wrap true >said 2>&1 && return 1 || grep -q slurmdbd said; }
+  wait_for 20 'job_submit has read dl.toml anew' refused || { cat said; false; }
+  assert_contains "$(cat said)" "this job's tier has the QOS 'lent' in dl.toml, which Slurm ignores without slurmdbd; allowed, by an administrator: partition = "
 }
 
 @test "tenants: licences that Slurm does not have, quotas that are too large, no dlpolicyd" {

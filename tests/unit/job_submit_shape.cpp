@@ -67,6 +67,15 @@ TEST(Shape, says_what_the_job_became) {
             "dl: understood as pytorch, 4 learners x 1 GPU on 2 to 4 nodes, borrow tier, checkpoint every 10m");
 }
 
+TEST(Shape, of_a_tier_needs_slurmdbd_for_its_qos) {
+  EXPECT_TRUE(check_qos("", false));
+  EXPECT_TRUE(check_qos("high", true));
+  const Status ignored = check_qos("high", false);
+  ASSERT_FALSE(ignored);
+  EXPECT_EQ(ignored.error().code, Errc::kUnsupported);
+  EXPECT_NE(ignored.error().text.find("QOS 'high' in dl.toml, which Slurm ignores without slurmdbd"), std::string::npos);
+}
+
 TEST(Shape, says_that_a_script_without_a_launcher_leaves_learners_idle) {
   Submission alone = batch();
   alone.one_process = true;

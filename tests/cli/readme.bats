@@ -9,7 +9,8 @@ source "$top_srcdir/tests/lib/readme.bash"
 
 # PATTERN|REASON: the commands that no test takes from the README, and why.
 exceptions='./run-tests|is what runs this test
-./bootstrap && *|packaging/build-tree runs the same programs before every test
+packaging/build-packages|takes as long as a build; tests/packaging/make runs it, and tests/packaging/run tries what it made
+./bootstrap && *|packaging/build-tree runs these programs before every test, and tests/cli/packaging.bats runs make install-strip
 systemctl enable *|needs systemd; tests/cluster/reclaim.bats starts dlpolicyd and has it lend and take back
 dlctl top|tests/cli/top.bats and tests/cluster/dlctl.bats run it on a terminal'
 

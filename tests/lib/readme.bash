@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# SPDX-License-Identifier: Apache-2.0
+# SPD-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016  # backticks of Markdown
 # The commands and files in README.md, for the tests that run them: tests/cli/readme.bats, tests/cluster/readme.bats and
 # tests/cluster/quickstart.bats.
@@ -7,12 +7,12 @@
 readme=${top_srcdir:?}/README.md
 
 # readme_commands: each command in README.md, one per line: the lines of its blocks ```sh without comments, and what stands in
-# backticks in the text if it begins with the name of a program and has arguments.
+# backticks in the text if it begins with the name of a program and has arguments, or with a folder.
 readme_commands() {
   {
     sed -nE '/^```sh$/,/^```$/{/^```/!{s/ +# .*//;/./p}}' "$readme"
     sed -E '/^```/,/^```$/d' "$readme" | grep -oE '`[^`]+`' | tr -d '`' |
-      grep -E '^(\./|(sbatch|srun|salloc|scontrol|systemctl|make|man|python3|dl[a-z]+|dl-sandbox) +[^ ])'
+      grep -E '^(\./|packaging/|(sbatch|srun|salloc|scontrol|systemctl|make|man|python3|dl[a-z]+|dl-sandbox) +[^ ])'
   } | awk '!seen[$0]++'
 }
 # from_readme PATTERN: the one command in README.md that matches the glob pattern, with $job in the place of JOB. Call it with the

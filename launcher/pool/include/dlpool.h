@@ -19,8 +19,9 @@
  *   - A read sees all updates that were answered before it was called. Only a member that was given up although it
  *     lives may answer one without the latest of them, in the seconds until it notices that its connections are gone.
  *
- * Functions return DLPOOL_OK or an error; dlpool_error() then has one sentence. INTERNAL and MEMORY are possible
- * everywhere. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user` points to
+ * Functions that can fail return a dlpool_result: DLPOOL_OK (0), or the error. Each block names the errors that it can
+ * give, without their prefix DLPOOL_E_; INTERNAL and MEMORY are possible everywhere. dlpool_error() then has one
+ * sentence for the user. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user` points to
  * must exist until the directory is closed, or the member destroyed. The library prints nothing, and never exits. It
  * starts a thread for a directory, in which all signals are blocked, and none for members and clients.
  */
@@ -62,10 +63,23 @@ typedef enum dlpool_result {
   DLPOOL_E_IO = 11       /* an operating system call failed */
 } dlpool_result;
 
-/* One sentence about the last error of this thread; "" if there was none. Valid until the thread's next call. */
+/* dlpool_error: tells of the last error of this thread, in one sentence.
+ *   Returns  "" if there was none; valid until the thread's next call
+ *   Threads  any
+ */
 const char* dlpool_error(void);
+
+/* dlpool_version: tells the version of the library.
+ *   Returns  "0.2.0"; static
+ *   Threads  any
+ */
 const char* dlpool_version(void);
-/* The slot of a key, 0 to DLPOOL_SLOTS - 1. */
+
+/* dlpool_slot: tells in which slot a key is.
+ *   key      of key_size bytes, 0 to DLPOOL_MAX_KEY
+ *   Returns  0 to DLPOOL_SLOTS - 1
+ *   Threads  any
+ */
 int dlpool_slot(const void* key, size_t key_size);
 
 /* The directory. */
@@ -99,13 +113,31 @@ typedef struct dlpool_facts {
   uint64_t version; /* of the table */
 } dlpool_facts;
 
-/* Starts a directory in a thread of its own. Errors: INVALID, DENIED, IO (cannot listen, cannot write the secret). */
+/* dlpool_directory_open: starts a directory in a thread of its own.
+ *   options  copied; what `user` points to is not
+ *   out      on success the directory, to be closed by dlpool_directory_close; on error NULL
+ *   Errors   INVALID, DENIED, IO (it cannot listen, or cannot write the secret)
+ *   Threads  any
+ */
 dlpool_result dlpool_directory_open(const dlpool_directory_options* options, dlpool_directory** out);
-/* These two may be called by any thread. */
-int dlpool_directory_port(const dlpool_directory* directory); /* -1 if NULL */
+/* dlpool_directory_port: tells the port at which the directory listens.
+ *   Returns  -1 if directory is NULL
+ *   Threads  any
+ */
+int dlpool_directory_port(const dlpool_directory* directory);
+
+/* dlpool_directory_facts: tells what the directory knows at this moment.
+ *   facts    out; its struct_size is set by the caller
+ *   Errors   INVALID
+ *   Threads  any
+ */
 dlpool_result dlpool_directory_facts(dlpool_directory* directory, dlpool_facts* facts);
-/* Ends the pool: members end with DLPOOL_OK, and what they hold is gone. Waits for them, for 2 seconds at most. One
- * thread, when no other uses the directory. May be NULL. */
+
+/* dlpool_directory_close: ends the pool. Members end with DLPOOL_OK, and what they hold is gone. Waits for them, for 2
+ * seconds at most. Never fails.
+ *   directory  may be NULL
+ *   Threads    one, when no other uses the directory
+ */
 void dlpool_directory_close(dlpool_directory* directory);
 
 /* Members. */
@@ -126,7 +158,12 @@ typedef struct dlpool_load {
  * memory: this member ends, as if it had been killed, and nobody is answered. */
 #define DLPOOL_END_MEMBER INT32_MIN
 
-/* Appends to what the function answers. MEMORY: then the function has failed, whatever it returns. */
+/* dlpool_put: appends to what a function of the object answers.
+ *   answer   that the function was given
+ *   data     of size bytes; copied
+ *   Errors   MEMORY: the function has failed then, whatever it returns
+ *   Threads  that of the function
+ */
 dlpool_result dlpool_put(dlpool_bytes* answer, const void* data, size_t size);
 
 /* The object. All functions are called from the thread that called dlpool_member_serve, one at a time; keys, bytes and
@@ -167,15 +204,32 @@ typedef struct dlpool_options {
   double timeout_s;        /* of clients: longest wait of a call. 0: 60. At most 86400 */
 } dlpool_options;
 
-/* Makes a member, which joins when it serves; looks the directory's host up. Errors: INVALID, DENIED, IO. */
+/* dlpool_member_create: makes a member, which joins when it serves. Looks the directory's host up.
+ *   options  NULL: all from the environment
+ *   object   what it serves; copied, but for what `user` points to
+ *   out      on success the member, to be destroyed by dlpool_member_destroy; on error NULL
+ *   Errors   INVALID, DENIED, IO
+ *   Threads  any
+ */
 dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_object* object, dlpool_member** out);
-/* Serves until the member may end: because it was told to leave, or called dlpool_member_leave, and its slots have
- * moved; or because the pool was closed. Errors: PEER (also if it cannot listen), OBJECT (it has failed). STATE: it has
- * served already. */
+
+/* dlpool_member_serve: serves until the member may end: because it was told to leave, or dlpool_member_leave was called,
+ * and its slots have moved; or because the pool was closed.
+ *   Errors   INVALID, PEER (also if it cannot listen), OBJECT (it has failed), STATE (it has served already)
+ *   Threads  one; the object's functions are called in it
+ */
 dlpool_result dlpool_member_serve(dlpool_member* member);
-/* Asks to leave. The last member stays until another has joined. Threads any; may be called in a signal handler. */
+
+/* dlpool_member_leave: asks to leave. The last member stays until another has joined. Never fails.
+ *   member   may be NULL
+ *   Threads  any; may be called in a signal handler
+ */
 void dlpool_member_leave(dlpool_member* member);
-/* May be NULL. Not while it serves. */
+
+/* dlpool_member_destroy: frees a member. Never fails.
+ *   member   may be NULL
+ *   Threads  one, not while it serves
+ */
 void dlpool_member_destroy(dlpool_member* member);
 
 /* Clients. One thread at a time for each client. */
@@ -192,14 +246,28 @@ typedef struct dlpool_call {
   size_t answer_size;   /* out */
 } dlpool_call;
 
-/* Looks the directory's host up, and does not connect yet. Errors: INVALID, DENIED, IO. */
+/* dlpool_client_open: makes a client. Looks the directory's host up, and does not connect yet.
+ *   options  NULL: all from the environment
+ *   out      on success the client, to be closed by dlpool_client_close; on error NULL
+ *   Errors   INVALID, DENIED, IO
+ *   Threads  any
+ */
 dlpool_result dlpool_client_open(const dlpool_options* options, dlpool_client** out);
-/* Carries the calls out, those of different slots at the same time. Returns OK if all are, else the first error. Waits
- * where the pool has no members yet, where slots move, and where the directory cannot be reached. Errors: INVALID,
- * OBJECT, LOST, FULL, TIMEOUT. STATE: an earlier call ended with TIMEOUT or MEMORY. */
+
+/* dlpool_call_many: carries calls out, those of different slots at the same time. Waits where the pool has no members
+ * yet, where slots move, and where the directory cannot be reached.
+ *   calls    count of them, each with its result afterwards; what they point to must exist until this returns
+ *   Returns  OK if all were carried out, else the first error
+ *   Errors   INVALID, OBJECT, LOST, FULL, TIMEOUT, STATE (an earlier call ended with TIMEOUT or MEMORY)
+ *   Threads  one at a time for each client
+ */
 dlpool_result dlpool_call_many(dlpool_client* client, dlpool_call* calls, size_t count);
-/* May be NULL. The pool forgets the client, which takes one message for each slot that it has updated, and 2 seconds at
- * most. */
+
+/* dlpool_client_close: closes a client. The pool forgets it, which takes one message for each slot that it has updated,
+ * and 2 seconds at most. Never fails.
+ *   client   may be NULL
+ *   Threads  one
+ */
 void dlpool_client_close(dlpool_client* client);
 
 #ifdef __cplusplus

@@ -151,7 +151,14 @@ class Site:
     def empty(self):
         """No job is left, not even in slurmctld's memory."""
         self.stop_daemon()
-        self.slurm("scancel", "--user=root")
+        # Of thousands of jobs scancel cancels some only when it is asked again: it gives up those for which it had to wait.
+        for _ in range(20):
+            if self.jobs() == 0:
+                break
+            try:
+                self.slurm("scancel", "--user=root")
+            except RuntimeError:
+                time.sleep(5)
         until(lambda: self.jobs() == 0, 300, "all jobs have ended", 0.5)
         until(lambda: "idle" in self.slurm("sinfo", "-h", "-o", "%T") and not re.search("alloc|comp|mix", self.slurm("sinfo", "-h", "-o", "%T")),
               120, "all nodes are idle", 0.5)

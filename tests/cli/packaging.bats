@@ -126,7 +126,7 @@ teardown() { [ -z "${GNUPGHOME:-}" ] || gpgconf --kill all 2>/dev/null || true; 
 @test "make install-strip, as README.md has it, installs programs without what debuggers read: dlrun has 5 MB at most" {
   local dlrun
   MAKEFLAGS='' make -C "$top_builddir" install-strip DESTDIR="$PWD/root" >log 2>&1 || { tail -n 20 log; false; }
-  dlrun=$(find root -type f -name dlrun)
+  dlrun=$(find root -path '*/bin/dlrun')
   [ -x "$dlrun" ]
   [ "$(stat -c %s "$dlrun")" -le 5000000 ]
   [ -z "$(find root -type f \( -name '*.so*' -o -path '*/bin/dl*' -o -path '*/slurm-dl/dl-*' \) -exec sh -c 'readelf -S "$1" 2>/dev/null | grep -q debug_info && echo "$1"' sh {} \;)" ]

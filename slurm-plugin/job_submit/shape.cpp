@@ -456,10 +456,11 @@ Result<Shape> shape_job(const JobRequest& request, const Submission& given, cons
 
 Status check_qos(const std::string& qos, bool slurm_knows_qos) {
   if (qos.empty() || slurm_knows_qos) return {};
-  return Error{Errc::kUnsupported,
-               fmt::format("this job's tier has the QOS '{}' in dl.toml, which Slurm ignores without slurmdbd; allowed, "
-                           "by an administrator: partition = \"NAME\" in its place in [tiers]",
-                           qos)};
+  return Error{
+      Errc::kUnsupported,
+      fmt::format("this job's tier has the QOS '{}' in dl.toml, which Slurm ignores without slurmdbd; allowed, "
+                  "by an administrator: partition = \"NAME\" in its place in [tiers]",
+                  qos)};
 }
 
 }  // namespace dl

@@ -14,7 +14,7 @@ setup_file() {
   [[ -z $DL_NO_CLUSTER ]] || return 0
   # shellcheck disable=SC2016  # backticks of Markdown
   sed -nE 's/.*`(Include [a-z.-]+)`.*/\1/p' "$readme" >>"$DL_SANDBOX_DIR/etc/slurm.conf"
-  grep -q 'an empty `dl-licenses.conf`' "$readme" && : >"$DL_SANDBOX_DIR/etc/dl-licenses.conf"
+  grep -q 'an empty .dl-licenses.conf.' "$readme" && : >"$DL_SANDBOX_DIR/etc/dl-licenses.conf"
 }
 teardown_file() { cluster_down; }
 setup() {

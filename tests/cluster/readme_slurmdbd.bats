@@ -35,7 +35,7 @@ teardown() { cluster_teardown; }
   include=$(sed -nE 's/.*`(Include [a-z.-]+)`.*/\1/p' "$readme")
   [ -n "$include" ]
   echo "$include" >>"$DL_SANDBOX_DIR/etc/slurm.conf"
-  grep -q 'an empty `dl-licenses.conf`' "$readme" && : >"$DL_SANDBOX_DIR/etc/dl-licenses.conf"
+  grep -q 'an empty .dl-licenses.conf.' "$readme" && : >"$DL_SANDBOX_DIR/etc/dl-licenses.conf"
   run on_login dlctl quota sync --yes
   echo "$output"
   [ "$status" -eq 0 ]

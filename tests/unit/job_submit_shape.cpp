@@ -73,7 +73,8 @@ TEST(Shape, of_a_tier_needs_slurmdbd_for_its_qos) {
   const Status ignored = check_qos("high", false);
   ASSERT_FALSE(ignored);
   EXPECT_EQ(ignored.error().code, Errc::kUnsupported);
-  EXPECT_NE(ignored.error().text.find("QOS 'high' in dl.toml, which Slurm ignores without slurmdbd"), std::string::npos);
+  EXPECT_NE(ignored.error().text.find("QOS 'high' in dl.toml, which Slurm ignores without slurmdbd"),
+            std::string::npos);
 }
 
 TEST(Shape, says_that_a_script_without_a_launcher_leaves_learners_idle) {

@@ -21,9 +21,9 @@
  *
  * Functions that can fail return a dlpool_result: DLPOOL_OK (0), or the error. Each block names the errors that it can
  * give, without their prefix DLPOOL_E_; INTERNAL and MEMORY are possible everywhere. dlpool_error() then has one
- * sentence for the user. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user` points to
- * must exist until the directory is closed, or the member destroyed. The library prints nothing, and never exits. It
- * starts a thread for a directory, in which all signals are blocked, and none for members and clients.
+ * sentence for the user. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user`
+ * points to must exist until the directory is closed, or the member destroyed. The library prints nothing, and never
+ * exits. It starts a thread for a directory, in which all signals are blocked, and none for members and clients.
  */
 #ifndef DLPOOL_H
 #define DLPOOL_H
@@ -213,10 +213,9 @@ typedef struct dlpool_options {
  */
 dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_object* object, dlpool_member** out);
 
-/* dlpool_member_serve: serves until the member may end: because it was told to leave, or dlpool_member_leave was called,
- * and its slots have moved; or because the pool was closed.
- *   Errors   INVALID, PEER (also if it cannot listen), OBJECT (it has failed), STATE (it has served already)
- *   Threads  one; the object's functions are called in it
+/* dlpool_member_serve: serves until the member may end: because it was told to leave, or dlpool_member_leave was
+ * called, and its slots have moved; or because the pool was closed. Errors   INVALID, PEER (also if it cannot listen),
+ * OBJECT (it has failed), STATE (it has served already) Threads  one; the object's functions are called in it
  */
 dlpool_result dlpool_member_serve(dlpool_member* member);
 

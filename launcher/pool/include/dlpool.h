@@ -214,8 +214,9 @@ typedef struct dlpool_options {
 dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_object* object, dlpool_member** out);
 
 /* dlpool_member_serve: serves until the member may end: because it was told to leave, or dlpool_member_leave was
- * called, and its slots have moved; or because the pool was closed. Errors   INVALID, PEER (also if it cannot listen),
- * OBJECT (it has failed), STATE (it has served already) Threads  one; the object's functions are called in it
+ * called, and its slots have moved; or because the pool was closed.
+ *   Errors   INVALID, PEER (also if it cannot listen), OBJECT (it has failed), STATE (it has served already)
+ *   Threads  one; the object's functions are called in it
  */
 dlpool_result dlpool_member_serve(dlpool_member* member);
 

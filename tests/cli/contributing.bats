@@ -26,7 +26,7 @@ setup_file() {
   sed -i 's/state, train step, checkpoint and learners of jobs/state of jobs in the copy/' launcher/ctl/dlctl.cpp
   touch checkpoint/client/restorer.cpp slurm-plugin/spank/step_facts.cpp
   make -j4 -C "$built" all stage >"$BATS_TEST_TMPDIR/made" 2>&1 || { tail -n 40 "$BATS_TEST_TMPDIR/made" >&2; false; }
-  grep -qE '^ +CXX +launcher/ctl/dlctl.o$' "$BATS_TEST_TMPDIR/made"
+  grep -qE '^ +CXX +(launcher/ctl/dlctl|joined/launcher_ctl_dlctl-[0-9]+).o$' "$BATS_TEST_TMPDIR/made"
   run ! grep -E '^ +(CC|CXX|CCLD|CXXLD|GEN) ' "$built/stage.log" # nothing was left to build when it began to install
   for program in $(make -s -C "$built" print-installed-programs); do
     program=${program##*/}

@@ -16,12 +16,6 @@ using observe::SeenJob;
 
 namespace {
 
-bool has_begun(const SeenJob& seen, const JobRecord& record) {
-  const policy::JobLabel& label = seen.label;
-  return record.requeues > 0 || seen.dlrun || label.size || label.yields || label.yielded || label.queued_s ||
-         label.grow || label.shrunk;
-}
-
 constexpr int64_t kBeginsInS = 60;
 
 Action drop(const SeenJob& seen, const policy::Dropped& dropped, int64_t now_s) {
@@ -43,11 +37,24 @@ Action drop(const SeenJob& seen, const policy::Dropped& dropped, int64_t now_s) 
 
 }  // namespace
 
+bool has_begun(const SeenJob& seen, const JobRecord& record) {
+  const policy::JobLabel& label = seen.label;
+  return record.phase != observe::JobPhase::kPending || record.requeues > 0 || seen.dlrun || label.size ||
+         label.yields || label.yielded || label.queued_s || label.grow || label.shrunk;
+}
+
+bool unmark_begun(const SeenJob& seen, const JobRecord& record, policy::JobLabel* label, std::string* why) {
+  if (!label->dropped || !has_begun(seen, record)) return false;
+  label->dropped.reset();
+  if (why->empty()) *why = "has begun, so it is not dropped";
+  return true;
+}
+
 std::vector<Action> drop_actions(const observe::ClusterView& view, const observe::Records& records,
                                  const policy::Decision& decision, std::optional<int64_t> after_s) {
   std::vector<Action> actions;
   const auto again = [&](const SeenJob& seen) {
-    if (seen.label.dropped && records.jobs[seen.record].phase == observe::JobPhase::kPending)
+    if (seen.label.dropped && !has_begun(seen, records.jobs[seen.record]))
       actions.push_back(drop(seen, *seen.label.dropped, view.state.now_s));
   };
   for (const SeenJob& seen : view.aside) again(seen);

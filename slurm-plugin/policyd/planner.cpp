@@ -15,6 +15,7 @@
 #include "slurm-plugin/policy/tokens.h"
 #include "slurm-plugin/policy/wanted.h"
 #include "slurm-plugin/policyd/diff.h"
+#include "slurm-plugin/policyd/dropping.h"
 #include "slurm-plugin/policyd/job_tokens.h"
 #include "slurm-plugin/policyd/resizing.h"
 
@@ -106,6 +107,7 @@ class Planner {
     }
     target.licenses = tokens_.of_running(record(seen).licenses, job, {charge, own_part});
     if (*target.licenses != record(seen).licenses && action.why.empty()) action.why = "is charged to the type it got";
+    unmark_begun(seen, record(seen), &target.label, &action.why);
     if (!resize(index, &target.label, &action)) yields(index, &target.label, &action);
     if (action.kind == ActionKind::kCharge) grow(index, &target.label, &action);
     add(seen, target, std::move(action));
@@ -245,6 +247,7 @@ class Planner {
     target.label = seen.label;
     target.returned = has_returned(&target.label, &action);
     target.label.yielded.reset();
+    unmark_begun(seen, its, &target.label, &action.why);
     if (job.yields_to != policy::kNobody) target.label.yielded = job.yields_to;
     target.label.charge = wants.charge;
     target.label.own_part = wants.own_part;
@@ -316,7 +319,9 @@ class Planner {
     if (record(seen).held && seen.label.unowned) release(seen, &target, &action);
     const bool whole = give_whole_range(seen, &target);
     if (whole && action.why.empty()) action.why = "may start on any number of nodes of its range again";
-    if (target.returned || whole || action.kind == ActionKind::kRelease) add(seen, target, std::move(action));
+    const bool unmarked = unmark_begun(seen, record(seen), &target.label, &action.why);
+    if (target.returned || whole || unmarked || action.kind == ActionKind::kRelease)
+      add(seen, target, std::move(action));
   }
   // Of an elastic job for which nothing is decided: just the number of nodes of a decision may be what Slurm does not
   // find, because of a constraint that the policy does not know.

@@ -108,6 +108,44 @@ TEST(PolicydDropping, NoJobThatHasBegunOrGaveSomethingUp) {
             0U);
 }
 
+// Its end had failed, and an operator released it: it ran, and is back in the queue with its work.
+TEST(PolicydDropping, OneThatHasBegunSinceIsNotEndedWhenItIsBackInTheQueueAndLosesTheMark) {
+  const std::string marked = *drops_of(full()).front().update.admin_comment;
+  const auto after = [&](const std::function<void(JobRecord*)>& change, std::optional<int64_t> after_s) {
+    Records records = full();
+    records.nodes.push_back(cluster(3, 2).nodes.back());
+    JobRecord& job = records.jobs[2];
+    job.admin_comment = marked;
+    change(&job);
+    std::optional<policy::JobLabel> its;
+    for (const Action& action : actions_of(records, after_s)) {
+      if (action.job != 2) continue;
+      EXPECT_FALSE(action.end) << action.why;
+      if (action.update.admin_comment) its = policy::parse_label(*action.update.admin_comment);
+    }
+    return its && !its->dropped;
+  };
+  const auto runs = [](JobRecord* job) {
+    job->phase = observe::JobPhase::kRunning;
+    job->start_s = kNow - 10;
+    job->nodes = "n3";
+    job->gres_by_node = {"gpu:a100:1(IDX:0)"};
+  };
+  for (const std::optional<int64_t> after_s : {std::optional<int64_t>(60), std::optional<int64_t>()}) {
+    EXPECT_TRUE(after(runs, after_s)) << "it runs";
+    EXPECT_TRUE(after([](JobRecord* job) { job->requeues = 1; }, after_s)) << "preempted";
+    EXPECT_TRUE(after(
+        [](JobRecord* job) {
+          job->requeues = 1;
+          job->held = true;
+          job->wait = observe::Wait::kOther;
+          job->comment = "dl:HALTED attempt=1 dir=/x";
+        },
+        after_s))
+        << "paused";
+  }
+}
+
 TEST(PolicydDropping, TheLabelIsReadAsItWasWritten) {
   policy::JobLabel its = label("vision", 1, Charge::kOwn);
   its.dropped = policy::Dropped{4, 2, kNow};

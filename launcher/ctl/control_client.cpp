@@ -14,6 +14,7 @@
 #include "launcher/ctl/act_as.h"
 #include "launcher/record/open_below.h"
 #include "launcher/slurm_cli/records.h"
+#include "launcher/slurm_cli/user_settings.h"
 
 namespace dl::ctl {
 namespace {
@@ -44,7 +45,9 @@ Result<std::string> host_by_slurm(const Job& job) {
   if (job.local || !job.slurm) return std::string("127.0.0.1");
   const std::string& node = job.slurm->batch_host;
   if (!is_plain_name(node)) return Error{Errc::kBusy, "Slurm does not say where job " + job.id + " runs"};
-  DL_TRY_ASSIGN(const CommandResult shown, run_command({"scontrol", "--oneliner", "show", "node", node}));
+  CommandOptions options;
+  options.without = slurm_cli::user_settings();
+  DL_TRY_ASSIGN(const CommandResult shown, run_command({"scontrol", "--oneliner", "show", "node", node}, options));
   if (std::string address = slurm_cli::Record(shown.out).value("NodeAddr"); !address.empty()) return address;
   return Error{Errc::kBusy, "Slurm does not say which address node " + node + " has"};
 }

@@ -18,6 +18,7 @@
 #include "common/site/site_config.h"
 #include "launcher/ctl/act_as.h"
 #include "launcher/record/job_runs.h"
+#include "launcher/slurm_cli/user_settings.h"
 
 namespace dl::ctl {
 namespace {
@@ -121,6 +122,7 @@ Accounted accounted(const std::string& id) {
   if (silent || find_program("sacct").empty()) return {};
   CommandOptions options;
   options.timeout = std::chrono::seconds(5);
+  options.without = slurm_cli::user_settings();
   constexpr char kBetween = '\x1f';  // a "|" may stand in a job's name
   auto result = run_command({"sacct", "-X", "-n", "-P", std::string("--delimiter=") + kBetween, "-o",
                              "JobID,User,JobName,WorkDir,State,Comment", "-j", id},

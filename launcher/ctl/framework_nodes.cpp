@@ -13,6 +13,7 @@
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
+#include "launcher/slurm_cli/user_settings.h"
 
 namespace dl::ctl {
 namespace {
@@ -98,8 +99,10 @@ Result<std::vector<std::string>> nodes_to_ask(const std::string& given) {
     if (own != nullptr) {
       list = own;
     } else {
+      CommandOptions options;
+      options.without = slurm_cli::user_settings();
       DL_TRY_ASSIGN(const CommandResult shown,
-                    run_command({"sinfo", "--noheader", "--states=idle,mixed,allocated", "--format=%N"}));
+                    run_command({"sinfo", "--noheader", "--states=idle,mixed,allocated", "--format=%N"}, options));
       list.clear();
       for (const std::string& line : split(shown.out, '\n')) {
         if (!trim(line).empty()) list.append(list.empty() ? "" : ",").append(trim(line));

@@ -15,6 +15,7 @@
 #include "launcher/ctl/find_job.h"
 #include "launcher/ctl/job_view.h"
 #include "launcher/ctl/subcommand.h"
+#include "launcher/slurm_cli/user_settings.h"
 
 namespace dl::ctl {
 namespace {
@@ -29,7 +30,9 @@ struct PauseOptions {
 };
 
 Status signal_job(const std::string& id) {
-  DL_TRY_ASSIGN(const CommandResult result, run_command({"scancel", "--signal=USR2", id}));
+  CommandOptions options;
+  options.without = slurm_cli::user_settings();  // with a filter of the user's scancel would leave the job out
+  DL_TRY_ASSIGN(const CommandResult result, run_command({"scancel", "--signal=USR2", id}, options));
   if (result.ok()) return {};
   return Error{Errc::kIo, "scancel --signal=USR2 " + id + ": " + printable(trim(result.err), 300)};
 }

@@ -7,6 +7,7 @@
 
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
+#include "launcher/slurm_cli/user_settings.h"
 
 namespace dl::ctl {
 
@@ -15,6 +16,7 @@ Result<std::string> slurm_output(const std::vector<std::string>& command, std::c
   options.timeout = limit;
   options.max_output = size_t{64} << 20;
   options.environment = {"LC_ALL=C.UTF-8", "SLURM_BITSTR_LEN=0"};
+  options.without = slurm_cli::user_settings();
   DL_TRY_ASSIGN(const CommandResult result, run_command(command, options));
   if (result.ok()) return result.out;
   std::string said(trim(result.err.empty() ? result.out : result.err));

@@ -13,6 +13,7 @@
 #include "launcher/ctl/text.h"
 #include "launcher/ctl/usage_rows.h"
 #include "launcher/slurm_cli/slurm_cli.h"
+#include "launcher/slurm_cli/user_settings.h"
 
 namespace dl::ctl {
 namespace {
@@ -33,7 +34,7 @@ Result<std::string> accounts(const Period& period) {
   options.timeout = std::chrono::seconds(120);
   options.max_output = size_t{256} << 20;
   options.environment = {"SLURM_TIME_FORMAT=%s"};
-  options.without = {"SACCT_FORMAT"};
+  options.without = slurm_cli::user_settings();
   // Each start of a requeued job has a record of its own (--duplicates).
   auto result = run_command(
       {"sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2",

@@ -34,6 +34,7 @@
 #include "launcher/record/job_dir.h"
 #include "launcher/record/sources_file.h"
 #include "launcher/slurm_cli/slurm_cli.h"
+#include "launcher/slurm_cli/user_settings.h"
 
 extern char** environ;
 
@@ -82,6 +83,7 @@ std::optional<slurm_cli::JobText> job_of_number(const std::string& number) {
   CommandOptions options;
   options.timeout = std::chrono::seconds(10);
   options.environment = {"SLURM_TIME_FORMAT=standard"};
+  options.without = slurm_cli::user_settings();
   auto shown = run_command({"scontrol", "show", "job", "-d", number}, options);
   if (!shown || !shown->ok()) return std::nullopt;
   auto job = slurm_cli::parse_job_text(shown->out, number);

@@ -14,6 +14,7 @@
 #include "common/base/hostlist.h"
 #include "common/base/parse.h"
 #include "common/process/child_process.h"
+#include "launcher/slurm_cli/user_settings.h"
 
 extern char** environ;
 
@@ -22,13 +23,10 @@ namespace {
 
 constexpr std::chrono::seconds kTimeout{20};  // slurmctld may be restarting, and scontrol itself tries for longer
 
-// Overrides the user's settings that would change the form of the commands' output.
+// Overrides the user's settings that would change the form of the commands' output. The others are removed
+// (user_settings()); scontrol is to show hidden partitions, too.
 const std::vector<std::string> kPlainEnvironment = {"SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0",
-                                                    "LC_ALL=C.UTF-8", "SQUEUE_FORMAT=", "SCONTROL_ALL="};
-// The user's settings with which squeue would leave jobs out.
-const std::vector<std::string> kFilters = {"SQUEUE_ACCOUNT", "SQUEUE_LICENSES", "SQUEUE_LOCAL",    "SQUEUE_NAMES",
-                                           "SQUEUE_QOS",     "SQUEUE_SIB",      "SQUEUE_SIBLING",  "SQUEUE_STATES",
-                                           "SQUEUE_USERS",   "SQUEUE_FORMAT2",  "SQUEUE_PARTITION"};
+                                                    "LC_ALL=C.UTF-8", "SCONTROL_ALL="};
 
 // A command's complaint: its first line that is not empty.
 std::string complaint(const CommandResult& result) {
@@ -46,7 +44,7 @@ Result<CommandResult> run_slurm(const std::vector<std::string>& argv, const std:
   CommandOptions options;
   options.timeout = kTimeout;
   options.environment = kPlainEnvironment;
-  options.without = kFilters;
+  options.without = user_settings();
   options.input = input;
   options.max_output = 64 << 20;  // 10,000 nodes take 9 MB
   // For a requeue, Slurm sends SIGTERM to all processes of the job, including this command.
@@ -195,6 +193,7 @@ Result<std::string> submit(const std::vector<std::string>& options, const std::s
   CommandOptions command;
   command.timeout = kTimeout;
   command.input = script;
+  command.without = user_settings();  // nor does the job's script need them
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string name(*entry, std::strcspn(*entry, "="));
     for (const char* prefix : {"SLURM_", "SBATCH_", "SPANK_", "DL_"})

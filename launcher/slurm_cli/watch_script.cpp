@@ -8,18 +8,29 @@
 namespace dl::slurm_cli {
 
 std::string look_function(const std::string& job_id) {
+  const std::string id = shell_word(job_id);
+  // squeue prints nothing of an element that is not in its array any more, and of a job that a setting hides.
   return fmt::format(R"(look() {{
-  said=$(squeue --noheader --states=all --jobs={} --Format=State:20,RestartCnt:12 2>&1)
+  said=$(
+    unset $(env | sed -n 's/^\(SQUEUE_[A-Za-z0-9_]*\)=.*/\1/p')
+    squeue --noheader --states=all --jobs={0} --Format=State:20,RestartCnt:12 2>&1
+  )
   set -- $said
   state=$1 restarts=$2
   case $said in
-    *"Invalid job id"* | "") state=GONE ;;
+    *"Invalid job id"*) state=GONE ;;
     [A-Z]*) ;;
     *) state= ;;
   esac
+  [ -n "$said" ] && return
+  said=$(scontrol show job {0} 2>&1)
+  case $said in
+    JobId=*) ;;
+    *"Invalid job id"* | *"Job "{0}" not found"*) state=GONE ;;
+  esac
 }}
 )",
-                     shell_word(job_id));
+                     id);
 }
 
 }  // namespace dl::slurm_cli

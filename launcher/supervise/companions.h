@@ -36,20 +36,49 @@ class Companions {
   // To be called often: looks at each after a while, and sooner at one that waits.
   void look(int64_t now_ms);
   void look_soon() { looked_ms_ = 0; }
-  // Ends it. It is not looked at any more.
+  // Ends it. It is not looked at any more, but look() tries again until Slurm has ended it.
   void give_back(const std::string& job);
   void give_back_all();
-  // Ends those of a dlrun that died, which this one knows by their name alone.
-  void give_back_inherited();
+  // Ends those with this name that are not held: of an earlier dlrun, or whose submission seemed to fail. They are
+  // looked for from the next look() on, until Slurm has answered once, and after for_ms once more: what a command has
+  // sent to a slurmctld that is busy may become a job when the command has given up.
+  static constexpr int64_t kStrayMs = 120'000;
+  void give_back_strays(int64_t for_ms);
 
-  bool idle() const { return calls_.idle(); }
+  // Nothing is asked now, and none is still to be given back.
+  bool idle() const { return calls_.idle() && going_.empty(); }
 
  private:
+  // When something is tried again: after a pause that grows.
+  class Again {
+   public:
+    bool is_due(int64_t now_ms);
+
+   private:
+    int64_t pause_ms_ = 1000;
+    int64_t due_ms_ = 0;  // 0: so long after the next question
+  };
+  struct Going {
+    Again again;
+    bool asked = false;  // Slurm is asked just now
+  };
+  struct Strays {
+    int64_t for_ms = 0;
+    int64_t until_ms = 0;  // 0: it was not looked for them yet
+    Again again;
+    bool asked = false;
+  };
+  void look_at_held(int64_t now_ms);
+  void cancel(const std::string& job);
+  void look_for_strays(int64_t now_ms);
+
   std::string job_id_, name_;
   Heard heard_;
   BlockingCalls calls_;
   std::vector<std::string> held_;  // their ids
   std::vector<std::string> waiting_;
+  std::map<std::string, Going> going_;      // those that were given back, and that Slurm has not ended yet
+  std::optional<Strays> strays_;            // while they are looked for
   std::map<std::string, int64_t> offered_;  // of those that wait: until when; 0: they were not looked at yet
   bool submitting_ = false, over_ = false;
   int looks_ = 0;  // that are not answered yet

@@ -216,6 +216,8 @@ int Supervisor::run() {
   }
   if (options_.predecessor.death.empty()) {
     handle(Begin{});
+    // Of an earlier dlrun of this batch script, or an earlier start of the job.
+    if (plan().under_slurm && plan().asked.elastic()) companions_->give_back_strays(0);
     // Before the answer is needed, when slurmctld may be slow.
     slurm_->ask_kill_wait([this](int64_t seconds) { state_.rules.kill_wait_s = seconds; });
   } else {

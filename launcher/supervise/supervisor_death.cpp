@@ -14,7 +14,7 @@ namespace dl::supervise {
 // processes that the dead dlrun may have left are ended before it.
 void Supervisor::take_over() {
   next_start_ = NextStart::kTakeOver;
-  if (plan().under_slurm && plan().asked.elastic()) companions_->give_back_inherited();
+  if (plan().under_slurm && plan().asked.elastic()) companions_->give_back_strays(Companions::kStrayMs);
   take_memory();
   const auto go_on = [this](const SlurmJob::Answer& /*job*/) {
     if (plan().under_slurm) ask_for_its_stop();

@@ -128,6 +128,104 @@ TEST_F(CompanionsTest, OfSeveralEachIsWatchedAndGivenBackByItself) {
   EXPECT_EQ(file("cancelled"), "41\n42\n");
 }
 
+// Slurm's commands as this test has them: while the file "away" exists, slurmctld does not answer; a job runs until it
+// is cancelled, and then is ending.
+class GivenBackTest : public CompanionsTest {
+ protected:
+  void SetUp() override {
+    CompanionsTest::SetUp();
+    const std::string away = "[ -e away ] && { echo 'error: Socket timed out on send/recv operation' >&2; exit 1; }\n";
+    command("sbatch", "echo x >>submitted\nid=$(expr 40 + $(wc -l <submitted))\necho $id >>jobs\n" + away + "echo $id");
+    command("scancel", away + "shift; echo \"$*\" >>cancelled");
+    command("scontrol",
+            "[ $4 = 7 ] || {\n" + away + "}\nstate=RUNNING; grep -qsx $4 cancelled && state=COMPLETING\n" +
+                "printf 'JobId=%s JobName=x\\n   UserId=ada(7) GroupId=ada(7) MCS_label=N/A\\n   JobState=%s "
+                "Reason=None Dependency=(null)\\n' \"$4\" $state");
+    command("squeue",
+            away +
+                "echo \"$*\" >>asked\n[ -e jobs ] || exit 0\nwhile read id; do\n"
+                "  state=RUNNING; grep -qsx $id cancelled && state=COMPLETING\n  echo $id $state\ndone <jobs");
+  }
+  void slurmctld_is_away(bool is_away) {
+    if (is_away) {
+      std::ofstream(folder_ + "/away") << "x";
+    } else {
+      std::filesystem::remove(folder_ + "/away");
+    }
+  }
+  void job_appears(const char* id) { std::ofstream(folder_ + "/jobs", std::ios::app) << id << "\n"; }
+  void submit(Companions* companions) {
+    companions->submit(plan::LaunchPlan{}, 1, [this](const Result<std::string>& job) { submitted_ = job ? *job : ""; });
+    uv_run(&loop_, UV_RUN_DEFAULT);
+  }
+  // Looks twice a second for so long.
+  void pass(Companions* companions, int64_t seconds) {
+    for (const int64_t until = now_ms_ + seconds * 1000; now_ms_ < until; now_ms_ += 500) {
+      companions->look(now_ms_);
+      uv_run(&loop_, UV_RUN_DEFAULT);
+    }
+  }
+  int64_t now_ms_ = 1'000'000;
+  std::string submitted_;
+};
+
+TEST_F(GivenBackTest, OneIsGivenBackAgainAndAgainUntilSlurmHasTakenIt) {
+  Companions companions(&loop_, "7", "companion", [](const std::string&, const CompanionState&) {});
+  submit(&companions);
+  ASSERT_EQ(submitted_, "41");
+  slurmctld_is_away(true);
+  companions.give_back("41");
+  EXPECT_TRUE(companions.held().empty());
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  EXPECT_FALSE(companions.idle()) << "it is not given back yet";
+  pass(&companions, 5);
+  EXPECT_EQ(file("cancelled"), "");
+  slurmctld_is_away(false);
+  pass(&companions, 10);
+  EXPECT_EQ(file("cancelled"), "41\n");
+  EXPECT_TRUE(companions.idle());
+  pass(&companions, 100);
+  EXPECT_EQ(file("cancelled"), "41\n") << "once is enough";
+}
+
+TEST_F(GivenBackTest, OneThatSlurmTookAlthoughItsSubmissionFailedIsGivenBackAlsoIfItAppearsLater) {
+  Companions companions(&loop_, "7", "companion", [](const std::string&, const CompanionState&) {});
+  submit(&companions);
+  ASSERT_EQ(submitted_, "41");
+  slurmctld_is_away(true);
+  submit(&companions);
+  EXPECT_EQ(submitted_, "");
+  pass(&companions, 5);
+  slurmctld_is_away(false);
+  pass(&companions, 10);
+  EXPECT_EQ(file("cancelled"), "42\n") << "and not the one that it has";
+  EXPECT_EQ(companions.held(), std::vector<std::string>{"41"});
+  job_appears("43");
+  pass(&companions, 200);
+  EXPECT_EQ(file("cancelled"), "42\n43\n");
+  const std::string asked = file("asked");
+  EXPECT_NE(asked.find("--me"), std::string::npos) << asked;
+  EXPECT_NE(asked.find("--name=companion"), std::string::npos) << asked;
+  pass(&companions, 200);
+  EXPECT_EQ(file("asked"), asked) << "the search is over";
+}
+
+TEST_F(GivenBackTest, ThoseOfAnEarlierDlrunAreGivenBackAsSoonAsSlurmAnswers) {
+  job_appears("31");
+  job_appears("32");
+  slurmctld_is_away(true);
+  Companions companions(&loop_, "7", "companion", [](const std::string&, const CompanionState&) {});
+  companions.give_back_strays(0);
+  pass(&companions, 5);
+  EXPECT_EQ(file("cancelled"), "");
+  slurmctld_is_away(false);
+  pass(&companions, 30);
+  EXPECT_EQ(file("cancelled"), "31\n32\n");
+  const std::string asked = file("asked");
+  pass(&companions, 200);
+  EXPECT_EQ(file("asked"), asked) << "one answer is enough";
+}
+
 TEST_F(CompanionsTest, WithoutCompanionsNobodyIsAskedAndNothingIsGivenBack) {
   Companions companions(&loop_, "7", "companion", [this](const std::string&, const CompanionState&) { ++heard_; });
   companions.look(1'000'000);

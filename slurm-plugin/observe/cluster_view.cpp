@@ -56,12 +56,6 @@ size_t most_at_once(std::string_view text) {
   return most ? static_cast<size_t>(*most) : kElementsSeen;
 }
 
-// The id of an array element is made from the array's id and its index, so that it stays the same when Slurm gives the
-// element a job id of its own.
-int64_t id_of(const JobRecord& record) {
-  return record.element >= 0 ? policy::element_id(record.array, record.element) : record.id;
-}
-
 class Viewer {
  public:
   Viewer(const ClusterState& site, const Records& records, const ViewOptions& options)
@@ -388,6 +382,10 @@ class Viewer {
 bool comes_back(const policy::JobLabel& label, const JobRecord& record) {
   const policy::GiveBack back = policy::gives_back(label);
   return back == policy::GiveBack::kUnknown ? record.requeueable : back != policy::GiveBack::kEnd;
+}
+
+int64_t id_of(const JobRecord& record) {
+  return record.element >= 0 ? policy::element_id(record.array, record.element) : record.id;
 }
 
 ClusterView view_cluster(const ClusterState& site, const Records& records, const ViewOptions& options) {

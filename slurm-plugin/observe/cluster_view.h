@@ -13,6 +13,10 @@
 
 namespace dl::observe {
 
+// The job's id of policy/job_id.h. That of an array element is made from the array's id and its index, so that it stays
+// the same when Slurm gives the element a job id of its own.
+int64_t id_of(const JobRecord& record);
+
 // Facts about a tenant's job that its policy::Job does not hold.
 struct SeenJob {
   size_t record = 0;  // index into Records::jobs; elements of a job array may share one

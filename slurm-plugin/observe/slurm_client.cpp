@@ -59,6 +59,11 @@ Error slurm_error_of(const std::string& what, int code) {
     case ESLURM_IN_STANDBY_MODE:
       kind = Errc::kBusy;
       break;
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(24, 11, 0)
+    case ESLURM_JOB_SETTING_DB_INX:
+      kind = Errc::kUnsupported;
+      break;
+#endif
     default:
       break;
   }

@@ -3,7 +3,8 @@
 // and dlpolicyd that knows libslurm's types and how they differ from 22.05 to 25.11; never linked into plugins or
 // dlrun. All functions block until slurmctld answers or Slurm's MessageTimeout (and its retries) has passed; from one
 // thread at a time. Errors: kNotFound (the job is unknown), kDenied (not an operator), kBusy (slurmctld does not
-// answer), kConflict (the job is not in a state for it), kIo for all else, each with Slurm's own words.
+// answer), kConflict (the job is not in a state for it), kUnsupported (of update_job(): the job takes no change now,
+// policyd/sealed_jobs.h), kIo for all else, each with Slurm's own words.
 #pragma once
 
 #include <chrono>

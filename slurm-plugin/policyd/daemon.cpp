@@ -8,8 +8,10 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <optional>
 
 #include "common/base/atomic_file.h"
+#include "slurm-plugin/policy/job_id.h"
 #include "slurm-plugin/policy/site_state.h"
 #include "slurm-plugin/policyd/dropping.h"
 #include "slurm-plugin/policyd/job_series.h"
@@ -44,8 +46,13 @@ bool hangup_within(std::chrono::milliseconds wait) {
   return ::sigtimedwait(&set, nullptr, &limit) == SIGHUP;
 }
 
-Status carry_out(const Action& action) {
-  if (!action.update.empty()) DL_TRY(observe::update_job(action.job, action.update));
+// sealed: set if Slurm takes no change of the job (sealed_jobs.h).
+Status carry_out(const Action& action, bool* sealed) {
+  if (!action.update.empty()) {
+    Status made = observe::update_job(action.job, action.update);
+    *sealed = !made && made.error().code == Errc::kUnsupported;
+    if (!made && !(*sealed && works_without_change(action.kind))) return made;
+  }
   if (action.signal) DL_TRY(observe::signal_steps(action.job, SIGUSR2));
   if (action.requeue) DL_TRY(observe::requeue(action.job));
   if (action.end) DL_TRY(observe::end_job(action.job));
@@ -117,6 +124,8 @@ Status Daemon::round() {
   checked_ = true;
   const auto began = std::chrono::steady_clock::now();
   DL_TRY_ASSIGN(const observe::Records* records, observer_.load());
+  const std::optional<observe::Records> with_requests = sealed_.with_requests(*records);
+  if (with_requests) records = &*with_requests;
   look_pace_.took(std::chrono::steady_clock::now() - began);
   unreachable_.over("slurmctld answers again");
   if (site_.tenants.empty()) return {};
@@ -144,6 +153,7 @@ Status Daemon::round() {
   put_first(drop_actions(view, *records, decision,
                          elastic.drop ? std::optional<int64_t>(elastic.drop_after.count()) : std::nullopt),
             &actions);
+  sealed_.leave_out_changes(&actions, records->now_s);
   // Longer gates that were set earlier still stand for a while when fewer jobs wait.
   gate_s_ =
       std::max(longest_gate_s(actions, records->now_s), gate_s_ - std::max<int64_t>(0, records->now_s - gated_s_));
@@ -191,8 +201,16 @@ void Daemon::act(const std::vector<Action>& actions, size_t jobs, int64_t now_s)
       continue;
     }
     const auto asked = std::chrono::steady_clock::now();
-    const Status done = carry_out(action);
+    bool sealed = false;
+    const Status done = carry_out(action, &sealed);
+    if (sealed && sealed_.refused(action, now_s))
+      log(Level::kWarning,
+          fmt::format(
+              "job {}: slurmctld takes no change of it, as of a job that gave a node back (Slurm before 24.11 without "
+              "slurmdbd); what it is asked is kept here, not in its label",
+              policy::job_name(action.job)));
     if (done) {
+      if (!sealed && !action.update.empty()) sealed_.made(action);
       if (action.can_wait) gate_pace_.took(std::chrono::steady_clock::now() - asked);
       count_action(action.kind, &totals_);
       log(action.kind == ActionKind::kOrder ? Level::kDebug : Level::kNotice, describe(action));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The main loop of dlpolicyd: rounds of observing, deciding, planning and acting. One thread. It keeps no state that a
-// restarted dlpolicyd could not read from Slurm.
+// restarted dlpolicyd could not read from Slurm, or find out anew.
 #pragma once
 
 #include <chrono>
@@ -19,6 +19,7 @@
 #include "slurm-plugin/policyd/pace.h"
 #include "slurm-plugin/policyd/planner.h"
 #include "slurm-plugin/policyd/resizing.h"
+#include "slurm-plugin/policyd/sealed_jobs.h"
 #include "slurm-plugin/policyd/use.h"
 
 namespace dl::policyd {
@@ -72,6 +73,7 @@ class Daemon {
   CheckpointTimes checkpoints_;
   StuckJobs stuck_;
   Resizing resizing_;
+  SealedJobs sealed_;
   std::chrono::steady_clock::time_point sizes_next_;
   int64_t saved_s_ = 0;
   observe::History history_;

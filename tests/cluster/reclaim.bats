@@ -10,7 +10,12 @@ source "$(dirname "$BATS_TEST_FILENAME")/reclaim.bash"
 setup_file() { reclaim_up; }
 teardown_file() { cluster_down; }
 setup() { reclaim_setup; }
-teardown() { reclaim_teardown; }
+teardown() {
+  [[ ! -e cut ]] || dl_sandbox node heal n2
+  [[ ! -e cut ]] || on_login scontrol update NodeName=n2 State=RESUME || true
+  [[ ! -e cut ]] || on_login scontrol reconfigure # all nodes register at once
+  reclaim_teardown
+}
 
 # bats test_tags=versions
 @test "idle GPUs are lent, taken back for a claim within seconds, and the victim goes on where it was" { lend_and_take_back; }
@@ -68,6 +73,27 @@ teardown() { reclaim_teardown; }
   wait_state "$claim" COMPLETED 20
   wait_state "$lent" RUNNING 20
   [ "$(grep -c "job $lent: requeue" daemon.log)" = 1 ]
+}
+
+@test "a borrower that gave a lost node back gives its lent GPUs back, too, also where Slurm takes no change of it any more" {
+  lent=$(submit --account=nlp --dl-tier=borrow --dl-framework=generic --dl-learners=1:2 --dl-gpus=2 --dl-checkpoint=ck,every=10steps train.sh 2000 50)
+  wait_file "slurm-$lent.out" '^\[0\] saved at train step 20' 40
+  touch cut
+  dl_sandbox node cut n2
+  wait_file "slurm-$lent.out" 'n2 is left out; 1 learner on n1' 30
+  wait_for 30 "job $lent has given n2 back" eval '[ "$(job_field "$lent" NodeList)" = n1 ]'
+  on_login scontrol update NodeName=n2 State=DRAIN Reason=cut # Slurm may not have noticed yet
+  claim=$(training --account=vision train.sh 20 50)
+  wait_file daemon.log "job $lent: yield" 30
+  wait_state "$claim" RUNNING,COMPLETED 40
+  wait_state "$claim" COMPLETED 40
+  wait_state "$lent" RUNNING 40
+  [ "$(restarts_of "$lent")" = 1 ]
+  wait_file "slurm-$lent.out" 'attempt [3-9] starts at train step [1-9]' 20
+  wait_for 10 "the request is done with" not_asked "$lent"
+  # Each change that Slurm refuses holds up all others for 5 s.
+  [ "$(grep -c "job $lent: slurmctld takes no change" daemon.log)" -le 1 ]
+  [ "$(grep -c "job $lent: .*failed" daemon.log)" -le 1 ]
 }
 
 @test "metrics tell of a job what Slurm and its dlrun say, whatever the job is called" {

@@ -14,7 +14,6 @@
 
 #include "checkpoint/client/announcer.h"
 #include "checkpoint/client/commit_thread.h"
-#include "checkpoint/client/fork_mark.h"
 #include "checkpoint/client/holders.h"
 #include "checkpoint/client/pacer.h"
 #include "checkpoint/client/progress_link.h"
@@ -26,6 +25,7 @@
 #include "checkpoint/engine/worker.h"
 #include "checkpoint/store/io.h"
 #include "checkpoint/store/lease.h"
+#include "common/base/fork_mark.h"
 
 namespace dl::ckpt {
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/fork_mark.h"
 #include "common/base/guard.h"
 #include "common/contract/env_names.h"
 #include "config.h"
@@ -166,18 +167,36 @@ class CObject : public Object {
 
 }  // namespace
 
+// Each knows whether a child of fork() uses it. A child has the parent's sockets, client id and numbers, so what it
+// sent would be taken for the parent's, whose own updates would then be answered as if they had been carried out
+// before. It does not destroy anything either: another thread of the parent, which it lacks, may have been in the
+// middle of it.
 struct dlpool_directory {
+  ForkMark mark;
   std::unique_ptr<Directory> directory;
 };
 struct dlpool_member {
+  ForkMark mark;
   std::unique_ptr<CObject> object;
   std::unique_ptr<Member> member;
   bool served = false;
 };
 struct dlpool_client {
+  ForkMark mark;
   std::unique_ptr<Client> client;
   std::vector<Call> calls;
 };
+
+namespace {
+
+Status check_process(const ForkMark& mark, const char* what) {
+  if (!mark.in_child()) return {};
+  return Error{Errc::kBusy, std::string("this is a child of fork(): the ") + what +
+                                " of the pool belongs to its parent, and the child may only close it; open another "
+                                "one in the child"};
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -238,12 +257,13 @@ dlpool_result dlpool_directory_open(const dlpool_directory_options* options, dlp
 }
 
 int dlpool_directory_port(const dlpool_directory* directory) {
-  return directory == nullptr ? -1 : directory->directory->port();
+  return directory == nullptr || directory->mark.in_child() ? -1 : directory->directory->port();
 }
 
 dlpool_result dlpool_directory_facts(dlpool_directory* directory, dlpool_facts* facts) {
   return answer([&]() -> Status {
     if (directory == nullptr || facts == nullptr) return invalid("directory or facts: the pointer is NULL");
+    DL_TRY(check_process(directory->mark, "directory"));
     DL_TRY(check_size(facts->struct_size, sizeof *facts, "dlpool_facts"));
     const DirectoryFacts now = directory->directory->facts();
     *facts = {sizeof *facts, now.members, now.wanted, now.unsettled, now.lost, now.moved, now.version};
@@ -252,7 +272,7 @@ dlpool_result dlpool_directory_facts(dlpool_directory* directory, dlpool_facts* 
 }
 
 void dlpool_directory_close(dlpool_directory* directory) {
-  delete directory;
+  if (directory != nullptr && !directory->mark.in_child()) delete directory;
 }
 
 dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_object* object, dlpool_member** out) {
@@ -275,6 +295,7 @@ dlpool_result dlpool_member_create(const dlpool_options* options, const dlpool_o
 dlpool_result dlpool_member_serve(dlpool_member* member) {
   const dlpool_result result = answer([&]() -> Status {
     if (member == nullptr) return invalid("member: the pointer is NULL");
+    DL_TRY(check_process(member->mark, "member"));
     if (std::exchange(member->served, true))
       return Error{Errc::kBusy, "this member has served already; create another"};
     return member->member->serve();
@@ -283,11 +304,11 @@ dlpool_result dlpool_member_serve(dlpool_member* member) {
 }
 
 void dlpool_member_leave(dlpool_member* member) {
-  if (member != nullptr) member->member->leave();
+  if (member != nullptr && !member->mark.in_child()) member->member->leave();
 }
 
 void dlpool_member_destroy(dlpool_member* member) {
-  delete member;
+  if (member != nullptr && !member->mark.in_child()) delete member;
 }
 
 dlpool_result dlpool_client_open(const dlpool_options* options, dlpool_client** out) {
@@ -373,6 +394,7 @@ dlpool_result dlpool_call_many(dlpool_client* client, dlpool_call* calls, size_t
   dlpool_result first = DLPOOL_OK;
   const dlpool_result done = answer([&]() -> Status {
     if (client == nullptr || (calls == nullptr && count > 0)) return invalid("client or calls: the pointer is NULL");
+    DL_TRY(check_process(client->mark, "client"));
     DL_TRY_ASSIGN(auto all, read_calls(calls, count));
     client->calls = std::move(all);
     DL_TRY(client->client->call(&client->calls));
@@ -395,7 +417,7 @@ dlpool_result dlpool_call_many(dlpool_client* client, dlpool_call* calls, size_t
 }
 
 void dlpool_client_close(dlpool_client* client) {
-  if (client == nullptr) return;
+  if (client == nullptr || client->mark.in_child()) return;
   answer([&]() -> Status {
     client->client->farewell(2);
     return {};

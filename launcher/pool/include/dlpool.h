@@ -24,6 +24,14 @@
  * sentence for the user. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user`
  * points to must exist until the directory is closed, or the member destroyed. The library prints nothing, and never
  * exits. It starts a thread for a directory, in which all signals are blocked, and none for members and clients.
+ * Functions return DLPOOL_OK or an error; dlpool_error() then has one sentence. INTERNAL and MEMORY are possible
+ * everywhere. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user` points to
+ * must exist until the directory is closed, or the member destroyed. The library prints nothing, and never exits. It
+ * starts a thread for a directory, in which all signals are blocked, and none for members and clients.
+ *
+ * A child of fork() has its parent's sockets, so that what it sent would be taken for the parent's. It may only close
+ * what the parent has opened, which touches nothing of the parent and frees nothing in the child; all other calls are
+ * refused at once (STATE; the port is -1, and dlpool_member_leave does nothing). It may open others of its own.
  */
 #ifndef DLPOOL_H
 #define DLPOOL_H
@@ -57,7 +65,7 @@ typedef enum dlpool_result {
   DLPOOL_E_PEER = 5,    /* the directory is gone, or does not have this secret */
   DLPOOL_E_DENIED = 6,  /* the file of the secret is no file of this user's that nobody else may read or change */
   DLPOOL_E_MEMORY = 7,
-  DLPOOL_E_STATE = 8,    /* called too late: see the function */
+  DLPOOL_E_STATE = 8,    /* called too late: see the function; or in a child of fork() */
   DLPOOL_E_INTERNAL = 9, /* a fault of the library */
   DLPOOL_E_FULL = 10,    /* 8,192 other clients have updated this slot and were not closed */
   DLPOOL_E_IO = 11       /* an operating system call failed */
@@ -131,6 +139,8 @@ int dlpool_directory_port(const dlpool_directory* directory);
  *   Errors   INVALID
  *   Threads  any
  */
+/* These two may be called by any thread. */
+int dlpool_directory_port(const dlpool_directory* directory); /* -1: NULL, or a child */
 dlpool_result dlpool_directory_facts(dlpool_directory* directory, dlpool_facts* facts);
 
 /* dlpool_directory_close: ends the pool. Members end with DLPOOL_OK, and what they hold is gone. Waits for them, for 2

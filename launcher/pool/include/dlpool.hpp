@@ -24,6 +24,8 @@
  * owner and copy each carry it out. A class that does not keep its state by slot can hold it in a PoolMap, which
  * has save, load and drop.
  *
+ * In a child of fork() these objects, which were made before, can only be destroyed; it makes others of its own.
+ *
  * Where exceptions are enabled, one of apply() or read() becomes an answer that failed (its state must be as it was),
  * one of save() leaves the slot where it is, one of load() or drop() ends this member, as std::bad_alloc of apply()
  * does, and one of wanted() counts as the members that there are. Nothing here throws but for want of memory, and

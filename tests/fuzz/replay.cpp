@@ -38,6 +38,7 @@ constexpr Target kTargets[] = {{"manifest", dl::ckpt::fuzz::manifest},
                                {"data_sources", dl::ckpt::fuzz::data_sources},
                                {"rclone_lines", dl::ckpt::fuzz::rclone_lines},
                                {"web_headers", dl::ckpt::fuzz::web_headers},
+                               {"pool_messages", dl::ckpt::fuzz::pool_messages},
                                {"packed_index", dl::ckpt::fuzz::packed_index}};
 
 std::string content(const std::filesystem::path& path) {

@@ -33,6 +33,7 @@ void data_manifest(const uint8_t* data, size_t size);
 void data_sources(const uint8_t* data, size_t size);
 void rclone_lines(const uint8_t* data, size_t size);
 void web_headers(const uint8_t* data, size_t size);
+void pool_messages(const uint8_t* data, size_t size);
 
 // The promises that were tried, for the replay; nullptr: nobody wants to know.
 inline std::set<std::string>* tried_promises = nullptr;

@@ -29,6 +29,11 @@ int ServerPlaces::running() const {
       std::count_if(places_.begin(), places_.end(), [](const Place& place) { return place.what == What::kRunning; }));
 }
 
+int ServerPlaces::left() const {
+  return static_cast<int>(
+      std::count_if(places_.begin(), places_.end(), [](const Place& place) { return place.what != What::kLost; }));
+}
+
 void ServerPlaces::note(const Pool& pool, int64_t now_ms) {
   begun_ = begun_ || pool.members >= min_;
   for (const Place& place : places_)
@@ -53,7 +58,7 @@ int ServerPlaces::best_free() const {
 std::vector<int> ServerPlaces::start(const Pool& pool, int64_t now_ms) {
   note(pool, now_ms);
   std::vector<int> chosen;
-  if (given_up_ || now_ms < not_before_ms_) return chosen;
+  if (now_ms < not_before_ms_) return chosen;
   for (int missing = pool.wanted - (running() - pool.leaving); missing > 0; --missing) {
     const int place = best_free();
     if (place < 0) break;
@@ -68,12 +73,13 @@ ServerPlaces::End ServerPlaces::judge(bool well, int64_t served_ms, int running_
                                       int64_t now_ms) {
   const bool was_to_leave = pool.leaving > 0 || running_before > pool.wanted;
   if (well && begun_ && (was_to_leave || served_ms >= kServedMs)) return End::kLeft;
-  if (!begun_) return End::kFailsRun;
-  failed_ms_ = now_ms;
-  not_before_ms_ = now_ms + (kPauseMs << failures_);
-  given_up_ = given_up_ || ++failures_ >= kMostFailures;
-  if (!given_up_) return End::kFailed;
-  failures_ = std::min(failures_, kMostFailures);
+  if (!begun_ || left() < min_) return End::kFailsRun;
+  if (now_ms >= not_before_ms_) {
+    failures_ = std::min(failures_ + 1, kMostFailures);
+    failed_ms_ = now_ms;
+    not_before_ms_ = now_ms + (failures_ < kMostFailures ? kPauseMs << (failures_ - 1) : kAgainMs);
+  }
+  if (failures_ < kMostFailures) return End::kFailed;
   return running() < min_ ? End::kFailsRun : End::kTooOften;
 }
 
@@ -91,7 +97,7 @@ ServerPlaces::Loss ServerPlaces::lost(int place, const Pool& pool, int64_t now_m
   const int before = running();
   const bool ran = its.what == What::kRunning;
   its.what = What::kLost;
-  if (!ran) return {true, End::kFailed};
+  if (!ran) return {true, left() < min_ ? End::kFailsRun : End::kFailed};
   return {false, judge(/*well=*/false, now_ms - its.since_ms, before, pool, now_ms)};
 }
 

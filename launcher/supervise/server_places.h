@@ -5,9 +5,11 @@
 // The rule. The directory says how many servers are wanted, and tells those that are too many to leave. Here the
 // missing ones are started, each at the free place on whose node the fewest run. A server that leaves because it was
 // told to, or after it has served for kServedMs, is none that failed. Any other end is a failure: the next server is
-// started after a pause, which doubles. Before all MIN servers have joined, a failure is the run's, since a program
-// that cannot serve would be started again and again. After kMostFailures in a row, between which no server has served
-// for kSoundMs, no more are started; and when fewer than MIN are left, that failure is the run's, too.
+// started after a pause, which doubles. What fails during the pause was started before it, so that it has the same
+// cause, such as a lost node: it does not count again. Before all MIN servers have joined, a failure is the run's,
+// since a program that cannot serve would be started again and again. After kMostFailures in a row, between which no
+// server has served for kSoundMs, the pause is kAgainMs. The run fails where fewer than MIN servers run and none is
+// started for so long, or fewer than MIN places are left.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +26,7 @@ class ServerPlaces {
   static constexpr int64_t kServedMs = 10'000;
   static constexpr int64_t kSoundMs = 30'000;
   static constexpr int kMostFailures = 5;
+  static constexpr int64_t kAgainMs = 300'000;
 
   // What the directory knows (pool/directory.h).
   struct Pool {
@@ -43,12 +46,13 @@ class ServerPlaces {
   enum class End {
     kLeft,      // it was to leave
     kFailed,    // the pool goes on, and another server is started if it is wanted
-    kTooOften,  // the same, but no more servers are started
+    kTooOften,  // the same, but no more servers are started before not_before_ms()
     kFailsRun,  // the run cannot go on
   };
   // A server has ended; well: with status 0. The place is awaited again.
   End ended(int place, bool well, const Pool& pool, int64_t now_ms);
-  // The place cannot be used any more, since its agent is lost. none: no server ran there, which is no failure.
+  // The place cannot be used any more, since its agent is lost. none: no server ran there, so that this is no failure
+  // unless the places that are left are too few (kFailsRun).
   struct Loss {
     bool none = false;
     End end = End::kFailed;
@@ -56,6 +60,8 @@ class ServerPlaces {
   Loss lost(int place, const Pool& pool, int64_t now_ms);
 
   int running() const;
+  int left() const;                                         // places that are not lost
+  int64_t not_before_ms() const { return not_before_ms_; }  // no server is started before; may have passed
   bool runs(int place) const { return places_[static_cast<size_t>(place)].what == What::kRunning; }
 
  private:
@@ -71,9 +77,8 @@ class ServerPlaces {
 
   std::vector<Place> places_;
   int min_ = 0;
-  bool begun_ = false;     // MIN servers have been there together
-  bool given_up_ = false;  // too many have failed
-  int failures_ = 0;       // in a row
+  bool begun_ = false;  // MIN servers have been there together
+  int failures_ = 0;    // in a row
   int64_t failed_ms_ = 0, not_before_ms_ = 0;
 };
 

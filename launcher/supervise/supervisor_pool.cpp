@@ -99,7 +99,10 @@ bool Supervisor::goes_on_without_place(int rank, const Failure& why) {
   if (!attempt_.is_place(rank) || !pool_->is_open() || !state_.running()) return false;
   const int place = rank - attempt_.first_place();
   const ServerPlaces::Loss loss = pool_->places().lost(place, pool_->now(), awake_ms());
-  if (!loss.none && (loss.end == ServerPlaces::End::kFailsRun || pool_->facts().lost > 0)) return false;
+  if (const int left = pool_->places().left(); left < plan().pool->min)
+    voice_.say(fmt::format("{} left for servers of the pool, which needs {}",
+                           left == 1 ? "1 place is" : fmt::format("{} places are", left), plan().pool->min));
+  if (loss.end == ServerPlaces::End::kFailsRun || (!loss.none && pool_->facts().lost > 0)) return false;
   Failure failure = why;
   failure.rank = rank;
   failure.host = attempt_.learner(rank).host;
@@ -119,11 +122,12 @@ void Supervisor::server_failed(int rank, Failure failure, ServerPlaces::End end)
   failure.server = rank - attempt_.first_place();
   const std::string what = describe(failure);
   pool_->lost_state().failed(failure, awake_ms());
-  voice_.say(fmt::format("{}; the pool goes on{}", what,
-                         end == ServerPlaces::End::kTooOften
-                             ? fmt::format(" with {}, since too many have failed to start others",
-                                           count_text(pool_->places().running(), "server"))
-                             : ""));
+  std::string no_more;
+  if (end == ServerPlaces::End::kTooOften)
+    no_more = fmt::format(" with {}; no more are started for {} s, since {} have failed in a row",
+                          count_text(pool_->places().running(), "server"),
+                          (pool_->places().not_before_ms() - awake_ms() + 999) / 1000, ServerPlaces::kMostFailures);
+  voice_.say(fmt::format("{}; the pool goes on{}", what, no_more));
   journal_->learner(rank, JobState::kDeploy, attempt_.learner(rank).host, what);
 }
 

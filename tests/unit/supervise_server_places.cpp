@@ -122,6 +122,85 @@ TEST(ServerPlacesTest, APlaceWhoseAgentIsLostIsNotUsedAgain) {
   EXPECT_EQ(places.running(), 1);
 }
 
+// Of a node's twelve places each second one runs a server, and so on the other node.
+ServerPlaces twelve_of_two_nodes(int min) {
+  std::vector<int> nodes;
+  for (int place = 0; place < 24; ++place) nodes.push_back(place % 2);
+  ServerPlaces places(nodes, min);
+  for (int place = 0; place < 24; ++place) places.free(place);
+  EXPECT_EQ(places.start({0, 0, 12}, 0).size(), 12U);
+  EXPECT_TRUE(places.start({12, 0, 12}, 1000).empty());
+  return places;
+}
+
+TEST(ServerPlacesTest, TheServersOfALostNodeAreOneFailure) {
+  for (const int min : {4, 8}) {
+    ServerPlaces places = twelve_of_two_nodes(min);
+    int64_t now = 60'000;
+    int lost = 0;
+    for (int place = 1; place < 24; place += 2, now += 50) {
+      const ServerPlaces::Loss loss = places.lost(place, {12 - lost, 0, 12}, now);
+      EXPECT_EQ(loss.end, End::kFailed) << place;
+      lost += loss.none ? 0 : 1;
+    }
+    EXPECT_EQ(lost, 6);
+    EXPECT_TRUE(places.start({6, 0, 12}, now).empty()) << "the pause lasts";
+    EXPECT_EQ(places.start({6, 0, 12}, 61'000).size(), 6U) << "the other node has free places";
+    // It was one of five.
+    for (int failure = 2; failure < ServerPlaces::kMostFailures; ++failure) {
+      now = 70'000 + 20'000 * failure;
+      EXPECT_EQ(places.ended(0, false, {12, 0, 12}, now), End::kFailed) << failure;
+      places.free(0);
+      EXPECT_EQ(places.start({11, 0, 12}, now + 19'000).size(), 1U);
+    }
+  }
+}
+
+TEST(ServerPlacesTest, AfterALongPauseServersAreStartedAgain) {
+  ServerPlaces places = four(1);
+  EXPECT_EQ(places.start({0, 0, 2}, 0).size(), 2U);
+  int64_t now = 1000;
+  const auto fail = [&] {
+    const int place = places.runs(2) ? 2 : 1;
+    const End end = places.ended(place, false, {2, 0, 2}, now);
+    places.free(place);
+    return end;
+  };
+  for (int failure = 1; failure < ServerPlaces::kMostFailures; ++failure) {
+    EXPECT_EQ(fail(), End::kFailed);
+    now += 20'000;
+    EXPECT_EQ(places.start({1, 0, 2}, now).size(), 1U);
+  }
+  EXPECT_EQ(fail(), End::kTooOften);
+  EXPECT_TRUE(places.start({1, 0, 2}, now + ServerPlaces::kAgainMs - 1).empty());
+  now += ServerPlaces::kAgainMs;
+  EXPECT_EQ(places.not_before_ms(), now);
+  EXPECT_EQ(places.start({1, 0, 2}, now).size(), 1U);
+  // One that fails again is the last for as long.
+  now += 100;
+  EXPECT_EQ(fail(), End::kTooOften);
+  EXPECT_TRUE(places.start({1, 0, 2}, now + ServerPlaces::kAgainMs - 1).empty());
+  now += ServerPlaces::kAgainMs;
+  EXPECT_EQ(places.start({1, 0, 2}, now).size(), 1U);
+  // One that serves ends the row.
+  now += ServerPlaces::kSoundMs;
+  EXPECT_TRUE(places.start({2, 0, 2}, now).empty());
+  EXPECT_EQ(fail(), End::kFailed);
+}
+
+TEST(ServerPlacesTest, WhereFewerPlacesAreLeftThanServersAreNeededTheRunFails) {
+  ServerPlaces places = four(2);
+  EXPECT_EQ(places.start({0, 0, 2}, 0), std::vector<int>({0, 2}));
+  EXPECT_TRUE(places.lost(3, {2, 0, 2}, 100).none);
+  EXPECT_EQ(places.lost(2, {2, 0, 2}, 150).end, End::kFailed) << "there is place 1";
+  EXPECT_EQ(places.left(), 2);
+  EXPECT_EQ(places.start({1, 0, 2}, 1150), std::vector<int>({1}));
+  EXPECT_EQ(places.ended(0, false, {2, 0, 2}, 5000), End::kFailed) << "its agent comes back";
+  const ServerPlaces::Loss loss = places.lost(0, {1, 0, 2}, 5100);
+  EXPECT_TRUE(loss.none);
+  EXPECT_EQ(loss.end, End::kFailsRun) << "it does not";
+}
+
 // Whatever the order of ends, never more run than are wanted beside those that leave, or than there are places.
 TEST(ServerPlacesTest, RandomEndsAndWishes) {
   for (unsigned seed = 1; seed <= 2000; ++seed) {

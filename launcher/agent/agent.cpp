@@ -118,12 +118,14 @@ Status Agent::hold_ports(protocol::Hello* hello) {
 Result<Agent::End> Agent::run() {
   DL_TRY(watch_signals());
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return errno_error("become a subreaper", errno);
+  data_.adopt();
   DL_TRY(greet());
   while (!leave_) {
     wait_for_events();
     channel_.tick();
     if (again_) {
       metrics_.leave();
+      data_.keep();
       return End::kAgain;
     }
     if (channel_.closed()) {

@@ -129,7 +129,7 @@ void Agent::watch_use() {
 
 // dl-data may be missing on this node, and then the job is told so like of any other failure of it.
 void Agent::fetch_data(const protocol::Fetch& fetch) {
-  if (started_ || data_.pid() > 0) return;
+  if (started_ || data_.has_started()) return;
   if (Status started = data_.start(fetch); !started) {
     protocol::Fetched failed;
     failed.exit = 127;

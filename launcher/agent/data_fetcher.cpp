@@ -2,11 +2,15 @@
 #include "launcher/agent/data_fetcher.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -25,10 +29,21 @@ constexpr int64_t kFetcherLookMs = 200;
 constexpr size_t kMostFetcherWords = 4096, kMostProgress = 64 << 10, kShownWords = 600;
 constexpr const char* kItself = "dl-data: ";
 constexpr const char* kForAgents = "DL_CONTROL";  // variables for agents, the job's secret among them
+// What keep() leaves: dl-data's process id, our end of its input and, if that is open, of its errors.
+constexpr const char* kKept = "DL_CONTROL_DATA";
+
+bool survives_exec(const UniqueFd& fd) {
+  return !fd || ::fcntl(fd.get(), F_SETFD, 0) == 0;
+}
+
+void close_at_exec(const UniqueFd& fd) {
+  if (fd) ::fcntl(fd.get(), F_SETFD, FD_CLOEXEC);
+}
 
 }  // namespace
 
 Status DataFetcher::start(const protocol::Fetch& fetch) {
+  end();
   DL_TRY_ASSIGN(auto input, new_pipe());
   DL_TRY_ASSIGN(auto errors, new_pipe());
   ::fcntl(errors.first.get(), F_SETFL, O_NONBLOCK);
@@ -111,10 +126,48 @@ std::optional<protocol::Fetched> DataFetcher::reaped(pid_t pid, int exit) {
   return told_;
 }
 
-DataFetcher::~DataFetcher() {
+void DataFetcher::keep() {
+  if (pid_ <= 0 || !told_.done || !survives_exec(alive_) || !survives_exec(errors_)) return;
+  std::string kept = fmt::format("{} {}", pid_, alive_.get());
+  if (errors_) kept += fmt::format(" {}", errors_.get());
+  if (::setenv(kKept, kept.c_str(), 1) != 0) return;
+  alive_.release();
+  errors_.release();
+  pid_ = 0;
+}
+
+void DataFetcher::adopt() {
+  const char* value = std::getenv(kKept);
+  if (value == nullptr) return;
+  const std::vector<std::string> words = split(value, ' ');
+  ::unsetenv(kKept);
+  if (words.size() != 2 && words.size() != 3) return;
+  const auto pid = parse_int(words[0], 1, INT_MAX), alive = parse_int(words[1], 0, INT_MAX);
+  const auto errors = parse_int(words.back(), 0, INT_MAX);
+  if (!pid || !alive || !errors) return;
+  // Of a process that is no child of this one, nothing else is believed either.
+  const pid_t ended = ::waitpid(static_cast<pid_t>(*pid), nullptr, WNOHANG);
+  if (ended < 0) return;
+  alive_.reset(static_cast<int>(*alive));
+  if (words.size() == 3) errors_.reset(static_cast<int>(*errors));
+  if (ended > 0) return end();
+  close_at_exec(alive_);
+  close_at_exec(errors_);
+  pid_ = static_cast<pid_t>(*pid);
+  told_.done = adopted_ = true;
+}
+
+void DataFetcher::end() {
   alive_.reset();
   errors_.reset();
   if (pid_ > 0) end_child(pid_, kFetcherEndLimit);
+  pid_ = 0;
+  adopted_ = false;
+  words_.clear();
+}
+
+DataFetcher::~DataFetcher() {
+  end();
 }
 
 std::string last_line(const std::string& text) {

@@ -26,7 +26,8 @@ class DataFetch {
   std::vector<std::pair<int, protocol::Fetch>> ask(const plan::LaunchPlan& plan, const record::JobDir& dir);
   bool ready() const;  // all is there on all nodes
   bool under_way() const { return !nodes_.empty() && !ready(); }
-  // The agent of this rank must stay until the attempt is over, because it holds the data of its node.
+  // The agent of this rank must stay until the attempt is over, because it holds the data of its node; also while it
+  // begins anew.
   bool holds(int rank) const { return nodes_.count(rank) != 0; }
 
   // An agent's answer. A failure if its dl-data has ended before all was there.

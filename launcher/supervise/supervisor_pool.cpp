@@ -89,8 +89,7 @@ bool Supervisor::server_goes_on(int rank, const Exited& exited) {
     server_failed(rank, std::move(end.failure), means);
   }
   attempt_.to_reserve(rank);
-  // The agent that holds the data of its node must not begin anew, so its place is not used again.
-  if (!data_.holds(rank)) agents_->begin_anew(rank);
+  agents_->begin_anew(rank);
   return true;
 }
 

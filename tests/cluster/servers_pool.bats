@@ -26,6 +26,11 @@ teardown() {
 output() { cat "slurm-$1.out" 2>/dev/null; }
 has_servers() { on_login dlctl status "$1" --json 2>/dev/null | are_servers "$2"; }
 
+# begun_more SERVER NUMBER: more than so many have begun at its place.
+begun_more() { (($(output "$job" | grep -c "server $1 begins as process") > $2)); }
+
+no_data_is_held() { ! own_pgrep -x dl-data >/dev/null; }
+
 # count_job SERVERS ROUNDS: submits it for three nodes; two learners count so many rounds.
 count_job() {
   printf '#!/bin/bash\ndlrun -- %s %s 20\n' "$count" "$2" >train.sh
@@ -64,6 +69,27 @@ counted_right() {
   wait_state "$job" COMPLETED 120
   counted_right "$job"
   [ "$(job_field "$job" NodeList)" = 'n[1-2]' ]
+}
+
+@test "a server that fails on a node whose data its agent holds begins anew there, and the data stays held" {
+  mkdir set
+  echo 7 >set/x
+  printf '#!/bin/bash\ndlrun -- %s 1500 20\n' "$count" >train.sh
+  # On a node without learners the agent of the first server holds the data, and MAX places are all that there are.
+  job=$(submit -N3 --exclusive --dl-framework=cpp --dl-learners=2 --dl-servers=2:2 --dl-data=set,cache=node train.sh)
+  wait_for 60 "two servers" has_servers "$job" 2
+  held=$(own_pgrep -x dl-data | sort)
+  [ "$(wc -l <<<"$held")" -eq 3 ]
+  for server in 0 1 0; do
+    begun=$(output "$job" | grep -c "server $server begins as process")
+    kill -9 "$(cat server.$server)"
+    wait_for 30 "server $server again" begun_more "$server" "$begun"
+    wait_for 30 "two servers again" has_servers "$job" 2
+  done
+  [ "$(own_pgrep -x dl-data | sort)" = "$held" ]
+  wait_state "$job" COMPLETED 120
+  counted_right "$job"
+  wait_for 30 "no dl-data runs" no_data_is_held
 }
 
 @test "learners of MPI meet in a world of their own on two nodes, while the servers of their pool come, are killed and leave" {

@@ -2,6 +2,7 @@
 // The agent's part of fetching data, with scripts in dl-data's place: what it reports, and that nothing is left.
 #include "launcher/agent/data_fetcher.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -94,6 +95,68 @@ TEST_F(DataFetcherTest, ends_with_the_agent) {
     news_of(&fetcher);
   }
   EXPECT_TRUE(std::filesystem::exists(mark)) << "the end of its input told it";
+}
+
+TEST_F(DataFetcherTest, holds_on_while_the_agent_begins_anew) {
+  const std::string mark = folder_ + std::string("/ended");
+  pid_t pid = 0;
+  {
+    DataFetcher fetcher;
+    ASSERT_TRUE(fetcher.start(
+        fetch("printf '{\"state\":\"done\"}' >$p.new; mv $p.new $p; echo held >&2; cat >/dev/null; : >" + mark)));
+    EXPECT_TRUE(news_of(&fetcher).done);
+    pid = fetcher.pid();
+    fetcher.keep();
+  }
+  EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), 0) << "it has ended";
+  {
+    DataFetcher after;
+    after.adopt();
+    EXPECT_EQ(after.pid(), pid);
+    EXPECT_FALSE(after.has_started());
+    EXPECT_EQ(std::getenv("DL_CONTROL_DATA"), nullptr) << "a learner would inherit it";
+    EXPECT_FALSE(after.look(1'000'000'000)) << "all was there before";
+    EXPECT_FALSE(std::filesystem::exists(mark));
+  }
+  EXPECT_TRUE(std::filesystem::exists(mark)) << "it ends with the agent, as before";
+}
+
+TEST_F(DataFetcherTest, what_an_earlier_attempt_held_ends_before_the_next_one_fetches) {
+  const std::string mark = folder_ + std::string("/ended");
+  {
+    DataFetcher fetcher;
+    ASSERT_TRUE(
+        fetcher.start(fetch("printf '{\"state\":\"done\"}' >$p.new; mv $p.new $p; cat >/dev/null; : >" + mark)));
+    EXPECT_TRUE(news_of(&fetcher).done);
+    fetcher.keep();
+  }
+  DataFetcher after;
+  after.adopt();
+  ASSERT_TRUE(after.start(fetch("printf '{\"state\":\"fetching\",\"total\":5}' >$p.new; mv $p.new $p; read l")));
+  EXPECT_TRUE(std::filesystem::exists(mark));
+  EXPECT_TRUE(after.has_started());
+  EXPECT_EQ(news_of(&after).total, 5);
+}
+
+TEST_F(DataFetcherTest, only_what_has_all_is_kept_and_only_a_child_is_adopted) {
+  pid_t pid = 0;
+  {
+    DataFetcher fetcher;
+    ASSERT_TRUE(fetcher.start(fetch("printf '{\"state\":\"fetching\"}' >$p.new; mv $p.new $p; read l")));
+    news_of(&fetcher);
+    pid = fetcher.pid();
+    fetcher.keep();
+    EXPECT_EQ(fetcher.pid(), pid);
+  }
+  EXPECT_LT(::waitpid(pid, nullptr, WNOHANG), 0) << "it has not ended with the agent";
+  for (const char* kept : {"1 1 2", "1 1", "x 1 2", "1", ""}) {
+    ::setenv("DL_CONTROL_DATA", kept, 1);
+    DataFetcher after;
+    after.adopt();
+    EXPECT_EQ(after.pid(), 0) << kept;
+    EXPECT_EQ(std::getenv("DL_CONTROL_DATA"), nullptr) << kept;
+  }
+  EXPECT_GE(::fcntl(STDOUT_FILENO, F_GETFD), 0) << "a descriptor of somebody else was closed";
 }
 
 TEST_F(DataFetcherTest, a_program_that_is_missing_is_an_error) {

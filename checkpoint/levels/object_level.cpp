@@ -9,12 +9,15 @@
 #include <thread>
 
 #include "checkpoint/store/directory.h"
+#include "checkpoint/store/retire.h"
 #include "checkpoint/store/verify.h"
 
 namespace dl::ckpt {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{4} << 20;
+constexpr size_t kToldBytes = size_t{1} << 20;  // what is handed on at once, so that it is seen that bytes move
+constexpr uint64_t kMostNoteBytes = uint64_t{1} << 20;
 
 std::string key_of(const CheckpointName& name, const std::string& file) {
   return format_checkpoint_name(name) + "/" + file;
@@ -122,8 +125,10 @@ Status fetch_file(ObjectLevel& level, const CheckpointName& name, const StoredFi
   return target.sync_and_close();
 }
 
-// Every block is verified on its way. kCorrupt: the file is damaged.
-Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level) {
+// Every block is verified on its way. given: how many bytes of the file the store has been given. kCorrupt: the file is
+// damaged.
+Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const StoredFile& file, ObjectLevel& level,
+                 const std::function<void(uint64_t)>& given) {
   const std::string checkpoint = checkpoint_path(dir, manifest.name), path = checkpoint + "/" + file.name;
   if (file.data_file != SIZE_MAX) {  // checks user block and table, which no block's checksum covers
     auto head = DataFile::open(io, checkpoint, manifest, file.data_file);
@@ -135,8 +140,15 @@ Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const
   return patiently(level, [&] {
     uint64_t at = 0;
     size_t block = 0;
+    std::string_view rest;  // verified, and not handed on yet
+    const auto hand_on = [&] {
+      given(at - rest.size());
+      const std::string_view piece = rest.substr(0, kToldBytes);
+      rest.remove_prefix(piece.size());
+      return piece;
+    };
     return level.put(key_of(manifest.name, file.name), file.size, [&]() -> Result<std::string_view> {
-      if (at == file.size) return std::string_view();
+      if (at == file.size || !rest.empty()) return hand_on();
       const bool covered = block < blocks.size() && blocks[block].at == at;
       const uint64_t end = covered ? blocks[block].end() : block < blocks.size() ? blocks[block].at : file.size;
       const auto size = static_cast<size_t>(covered ? end - at : std::min<uint64_t>(end - at, kPieceBytes));
@@ -145,9 +157,34 @@ Status send_file(Io& io, const std::string& dir, const Manifest& manifest, const
       if (covered && hash_bytes(buffer.data(), size) != blocks[block++].hash)
         return Error{Errc::kCorrupt, path + ": the checksum of the block at byte " + std::to_string(at) + " is wrong"};
       at += size;
-      return std::string_view(buffer.data(), size);
+      rest = std::string_view(buffer.data(), size);
+      return hand_on();
     });
   });
+}
+
+Status put_pin(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level) {
+  const auto note = pin_note(io, dir, name);
+  if (!note && note.error().code == Errc::kNotFound) return {};  // unpinned meanwhile
+  return put_text(level, key_of(name, kPinnedName), note && !note->empty() ? *note : "\n");
+}
+
+// The pin of a checkpoint that is not committed there yet. `sizes`: what an earlier try has left.
+Status send_pin_ahead(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level,
+                      const std::map<std::string, uint64_t>& sizes) {
+  const std::string key = key_of(name, kPinnedName);
+  if (is_pinned(io, dir, name)) return put_pin(io, dir, name, level);
+  if (sizes.count(key) == 0) return {};
+  return patiently(level, [&] { return level.erase(key); });
+}
+
+// A pin whose note cannot be read is a pin all the same.
+Status fetch_pin(ObjectLevel& level, const CheckpointName& name, const std::map<std::string, uint64_t>& sizes, Io& io,
+                 const std::string& into) {
+  const auto size = sizes.find(key_of(name, kPinnedName));
+  if (size == sizes.end()) return {};
+  const auto note = read_text(level, size->first, size->second, kMostNoteBytes);
+  return write_new_file(io, into + "/" + kPinnedName, note ? *note : "\n", /*durable=*/true);
 }
 
 // Commits the checkpoint after all files are there; it checks their sizes first. `text` is that of the manifest in the
@@ -178,11 +215,23 @@ std::vector<CheckpointName> names_in(const std::vector<ObjectLevel::Object>& obj
   return names;
 }
 
+// The save ids of all that have a file PINNED.
+std::set<uint64_t> pins_in(const std::vector<ObjectLevel::Object>& objects) {
+  const std::string ending = std::string("/") + kPinnedName;
+  std::set<uint64_t> pinned;
+  for (const ObjectLevel::Object& object : objects) {
+    const size_t slash = object.key.find('/');
+    if (slash == std::string::npos || object.key.substr(slash) != ending) continue;
+    if (const auto name = parse_checkpoint_name(object.key.substr(0, slash))) pinned.insert(name->save_id);
+  }
+  return pinned;
+}
+
 }  // namespace
 
 Result<ObjectListing> list_objects(ObjectLevel& level) {
   DL_TRY_ASSIGN(const std::vector<ObjectLevel::Object> objects, patiently(level, [&] { return level.list(""); }));
-  return ObjectListing{names_in(objects, /*committed=*/true), names_in(objects, /*committed=*/false)};
+  return ObjectListing{names_in(objects, /*committed=*/true), names_in(objects, /*committed=*/false), pins_in(objects)};
 }
 
 Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level) {
@@ -215,16 +264,37 @@ Result<bool> send_checkpoint(Io& io, const std::string& dir, const CheckpointNam
   for (const StoredFile& file : files) {
     const auto there = sizes.find(key_of(name, file.name));
     const bool whole = there != sizes.end() && there->second == file.size;
-    if (sent && !whole) sent = send_file(io, dir, manifest, file, level);
+    const auto given = [&](uint64_t bytes) {
+      if (moved) moved(done + bytes, all);
+    };
+    if (!whole) sent = send_file(io, dir, manifest, file, level, given);
     if (!sent) break;
     done += file.size;
     if (moved) moved(done, all);
   }
+  if (sent) sent = send_pin_ahead(io, dir, name, level, sizes);
   if (sent) sent = commit_checkpoint(manifest, text, level);
   if (sent) return true;
   // What is left does not count without its manifest. After what may pass, the next try goes on from it.
   if (!may_pass(sent.error())) ignore(remove_checkpoint(level, name), "retire_objects() removes it");
   return std::move(sent).error();
+}
+
+Status send_pins(Io& io, const std::string& dir, ObjectLevel& level, const ObjectListing& there) {
+  DL_TRY_ASSIGN(const std::vector<CheckpointName> here, scan_checkpoints(io, dir));
+  const auto is_here = [&](const CheckpointName& name) {
+    return std::any_of(here.begin(), here.end(), [&](const CheckpointName& other) {
+      return other.save_id == name.save_id && other.step == name.step;
+    });
+  };
+  for (const CheckpointName& name : there.committed) {
+    if (!is_here(name)) continue;
+    const bool pinned_there = there.pinned.count(name.save_id) > 0;
+    if (!pinned_there && is_pinned(io, dir, name)) DL_TRY(put_pin(io, dir, name, level));
+    if (pinned_there && was_unpinned(io, dir, name))
+      DL_TRY(patiently(level, [&] { return level.erase(key_of(name, kPinnedName)); }));
+  }
+  return {};
 }
 
 Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir,
@@ -248,6 +318,7 @@ Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, 
     if (fetched) fetched = fetch_file(level, name, file, sizes, io, attempt, arrived);
     if (fetched) fetched = verify_stored_file(io, attempt, manifest, file);
   }
+  if (fetched) fetched = fetch_pin(level, name, sizes, io, attempt);
   if (fetched) fetched = publish(io, dir, name, text);
   if (!fetched) ignore(discard_attempt(io, dir, name), "the next run removes what is left");
   return fetched;
@@ -264,9 +335,10 @@ Result<std::vector<CheckpointName>> retire_objects(ObjectLevel& level, const Ret
   DL_TRY_ASSIGN(const std::vector<ObjectLevel::Object> objects, patiently(level, [&] { return level.list(""); }));
   std::map<std::string, uint64_t> sizes;
   for (const ObjectLevel::Object& object : objects) sizes[object.key] = object.size;
+  const std::set<uint64_t> pinned_there = pins_in(objects);
   std::vector<CheckpointFacts> facts;
   for (const CheckpointName& name : names_in(objects, /*committed=*/true)) {
-    CheckpointFacts fact{name, {}, pinned(name), true, 0};
+    CheckpointFacts fact{name, {}, pinned_there.count(name.save_id) > 0 || pinned(name), true, 0};
     if (policy.best) {  // only manifests know metrics
       const std::string key = key_of(name, kManifestName);
       DL_TRY_ASSIGN(const std::string text, read_text(level, key, sizes[key], kMaxManifestBytes));

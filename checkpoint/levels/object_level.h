@@ -5,6 +5,7 @@
 //
 //   step-000000001200.0000000700c0ffee/r00000.h5       the files of a checkpoint, as they are in its directory
 //   step-000000001200.0000000700c0ffee/MANIFEST.json   the last one: with it the checkpoint exists
+//   step-000000001200.0000000700c0ffee/PINNED          if it is pinned, as in its directory; may also come later, or go
 //
 // An object store has no rename, so the manifest is the commit: an object appears whole or not at all, and the manifest
 // is put after all others. Objects without a manifest are what an attempt has left; list_checkpoints() does not show
@@ -17,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +71,7 @@ class ObjectLevel {
 // What is in the object store, each newest first. Its content is not looked at.
 struct ObjectListing {
   std::vector<CheckpointName> committed, unfinished;
+  std::set<uint64_t> pinned{};  // save ids
 };
 Result<ObjectListing> list_objects(ObjectLevel& level);
 // The committed ones alone.
@@ -76,19 +79,25 @@ Result<std::vector<CheckpointName>> list_checkpoints(ObjectLevel& level);
 // The manifest of a committed checkpoint. kNotFound, kCorrupt.
 Result<Manifest> load_object_manifest(ObjectLevel& level, const CheckpointName& name);
 
-// Is told how many bytes of all have been moved; may be empty.
+// Is told how many bytes of all have been moved, at least once for each MiB; fewer than before where a file is sent
+// anew. May be empty.
 using Moved = std::function<void(uint64_t done, uint64_t all)>;
 
-// Sends a checkpoint that is committed in `dir`; every block is verified on its way. If it was sent before, it is left
-// as it is, and the result is false. Files that a send which was killed has left whole are not sent again. kCorrupt: a
-// file is damaged, or the object store holds another checkpoint of that name, which is not touched. After another error
-// the checkpoint does not exist there, and nothing of it unless the error may pass.
+// Sends a checkpoint that is committed in `dir`, with its pin; every block is verified on its way. If it was sent
+// before, it is left as it is, and the result is false. Files that a send which was killed has left whole are not sent
+// again. kCorrupt: a file is damaged, or the object store holds another checkpoint of that name, which is not touched.
+// After another error the checkpoint does not exist there, and nothing of it unless the error may pass.
 Result<bool> send_checkpoint(Io& io, const std::string& dir, const CheckpointName& name, ObjectLevel& level,
                              const Moved& moved = {});
 
-// Copies a checkpoint into `dir`, where it is published only after every byte was verified. If a file is damaged in the
-// object store or on its way, the result is kCorrupt, and nothing is published. The caller must hold the lease
-// of `dir`.
+// Brings the pins of all checkpoints that both have from `dir` to the store: a pin that the store lacks is put, one
+// that was taken away in `dir` (was_unpinned()) is erased, and one of which `dir` says nothing stays. `there` is what
+// the store has.
+Status send_pins(Io& io, const std::string& dir, ObjectLevel& level, const ObjectListing& there);
+
+// Copies a checkpoint into `dir`, where it is published, with its pin, only after every byte was verified. If a file is
+// damaged in the object store or on its way, the result is kCorrupt, and nothing is published. The caller must hold the
+// lease of `dir`.
 Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir,
                         const Moved& moved = {});
 
@@ -96,7 +105,7 @@ Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, 
 Status remove_checkpoint(ObjectLevel& level, const CheckpointName& name);
 
 // Removes what decide_retention() does not keep, which never is `newest`, and what killed attempts at older checkpoints
-// have left. `pinned` says which ones are pinned. Returns what it removed, newest first.
+// have left. Pinned is what the store has as such, and what `pinned` says. Returns what it removed, newest first.
 Result<std::vector<CheckpointName>> retire_objects(ObjectLevel& level, const RetentionPolicy& policy,
                                                    const CheckpointName& newest,
                                                    const std::function<bool(const CheckpointName&)>& pinned);

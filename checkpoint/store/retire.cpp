@@ -10,8 +10,25 @@
 namespace dl::ckpt {
 namespace {
 
+constexpr uint64_t kMostNote = uint64_t{1} << 20;
+
 std::string pin_path(const std::string& dir, const CheckpointName& name) {
   return checkpoint_path(dir, name) + "/" + kPinnedName;
+}
+std::string unpin_path(const std::string& dir, const CheckpointName& name) {
+  return checkpoint_path(dir, name) + "/" + kUnpinnedName;
+}
+
+// Success also if it exists.
+Status write_mark(Io& io, const std::string& path, const std::string& text) {
+  Status written = write_new_file(io, path, text, /*durable=*/true);
+  if (!written && written.error().code == Errc::kExists) return {};
+  return written;
+}
+
+Status remove_mark(Io& io, const std::string& path) {
+  const int rc = io.unlink(path);
+  return rc < 0 && rc != -ENOENT ? Status(io_error("remove", path, rc)) : Status();
 }
 
 }  // namespace
@@ -23,21 +40,26 @@ bool is_pinned(Io& io, const std::string& dir, const CheckpointName& name) {
   return rc != -ENOENT;
 }
 
+bool was_unpinned(Io& io, const std::string& dir, const CheckpointName& name) {
+  Io::Info info;
+  return !is_pinned(io, dir, name) && io.stat(unpin_path(dir, name), &info) == 0;
+}
+
+Result<std::string> pin_note(Io& io, const std::string& dir, const CheckpointName& name) {
+  return read_small_file(io, pin_path(dir, name), kMostNote);
+}
+
 Status pin(Io& io, const std::string& dir, const CheckpointName& name, const std::string& why) {
-  auto written = write_new_file(io, pin_path(dir, name), why + "\n", /*durable=*/true);
-  if (!written) {
-    if (written.error().code == Errc::kExists) return {};
-    return written;
-  }
+  DL_TRY(write_mark(io, pin_path(dir, name), why + "\n"));
+  ignore(remove_mark(io, unpin_path(dir, name)), "PINNED counts before it, and unpin() writes it again");
   const int rc = io.fsync_directory(checkpoint_path(dir, name));
   if (rc < 0) return io_error("fsync", checkpoint_path(dir, name), rc);
   return {};
 }
 
 Status unpin(Io& io, const std::string& dir, const CheckpointName& name) {
-  const int rc = io.unlink(pin_path(dir, name));
-  if (rc < 0 && rc != -ENOENT) return io_error("remove", pin_path(dir, name), rc);
-  return {};
+  DL_TRY(write_mark(io, unpin_path(dir, name), "\n"));
+  return remove_mark(io, pin_path(dir, name));
 }
 
 Result<std::vector<CheckpointFacts>> survey(Io& io, const std::string& dir, SurveyMemory* memory) {

@@ -15,7 +15,14 @@ namespace dl::ckpt {
 
 // The name of a file in a checkpoint's directory that protects it from all retention. Its text is for people.
 constexpr const char* kPinnedName = "PINNED";
+// Says that people took the pin away, for the copies of the checkpoint elsewhere: a file PINNED that is only missing
+// (part of the directory was lost, or its old files were cleaned away) must not unpin those. PINNED counts before it.
+constexpr const char* kUnpinnedName = "UNPINNED";
 bool is_pinned(Io& io, const std::string& dir, const CheckpointName& name);
+// Whether unpin() was the last that was done. False if it is not known.
+bool was_unpinned(Io& io, const std::string& dir, const CheckpointName& name);
+// The text of the file PINNED. kNotFound: not pinned.
+Result<std::string> pin_note(Io& io, const std::string& dir, const CheckpointName& name);
 // Errors: kNotFound (no such checkpoint), kIo, kDenied, kNoSpace. It is no error to pin a checkpoint twice, or to unpin
 // one that is not pinned.
 Status pin(Io& io, const std::string& dir, const CheckpointName& name, const std::string& why);

@@ -111,7 +111,8 @@ Result<std::vector<Row>> stored(const std::string& place) {
   DL_TRY_ASSIGN(const ObjectListing listing, list_objects(*level));
   std::vector<Row> rows;
   for (const CheckpointName& name : listing.committed) {
-    Row row{format_checkpoint_name(name), "committed", "", name.step, std::nullopt, false};
+    Row row{format_checkpoint_name(name),          "committed", "", name.step, std::nullopt,
+            listing.pinned.count(name.save_id) > 0};
     auto manifest = load_object_manifest(*level, name);
     if (manifest) {
       row.manifest = *std::move(manifest);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <climits>
 #include <csignal>
+#include <cstdio>
 #include <thread>
 
 #include "common/base/parse.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int kLowerPriority = 10;
 constexpr std::chrono::milliseconds kLookEvery{200};
+constexpr std::chrono::seconds kSignEvery{1};
 
 // Keeps the descriptors 0 to 2 alone.
 void close_descriptors() {
@@ -61,6 +63,14 @@ void work_beside(int64_t pid) {
     while (::getppid() == pid) std::this_thread::sleep_for(kLookEvery);
     ::_exit(kNothing);
   }).detach();
+}
+
+void SignsOfLife::give() {
+  const auto now = std::chrono::steady_clock::now();
+  if (told_to_ <= 0 || (given_ && now - *given_ < kSignEvery)) return;
+  given_ = now;
+  print_line("moved");
+  std::fflush(stdout);
 }
 
 int answer(const std::vector<std::string>& words) {

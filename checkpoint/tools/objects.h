@@ -2,7 +2,9 @@
 // The object stores of the command line, and what the library asks of a dlckpt that it has started (--beside).
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,17 @@ void add_beside(CommandLine* command, int64_t* pid);
 // Slurm asks a job to stop (it is the process that trains which decides what to do then), and ends within a fifth of
 // a second once that process has ended. Without: nothing.
 void work_beside(int64_t pid);
+// Tells libdlckpt, once a second at most, that bytes move: at the end of a run it waits no longer than they do. Without
+// a pid: nothing.
+class SignsOfLife {
+ public:
+  explicit SignsOfLife(int64_t pid) : told_to_(pid) {}
+  void give();
+
+ private:
+  int64_t told_to_;
+  std::optional<std::chrono::steady_clock::time_point> given_;
+};
 // Prints the answer that libdlckpt reads, "ok" and these words. Returns kOk.
 int answer(const std::vector<std::string>& words);
 

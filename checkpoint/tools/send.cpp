@@ -20,9 +20,8 @@ struct SendOptions {
 
 // With --keep a place is one directory's alone: what another run has put there would push out this one's checkpoints,
 // or be restored in place of them.
-Status check_place_is_ours(ObjectLevel& level, const std::string& place, const std::string& dir,
+Status check_place_is_ours(const std::vector<CheckpointName>& there, const std::string& place, const std::string& dir,
                            const CheckpointName& name) {
-  DL_TRY_ASSIGN(const std::vector<CheckpointName> there, list_checkpoints(level));
   if (there.empty() || !newer(there.front(), name)) return {};
   DL_TRY_ASSIGN(const std::vector<CheckpointName> here, scan_checkpoints(posix_io(), dir));
   for (const CheckpointName& ours : here)
@@ -47,14 +46,21 @@ Result<Sent> send(const SendOptions& options) {
   if (!newest.manifest) return newest.manifest.error();
   Sent sent{newest.name, newest.manifest->total_bytes(), false, {}};
   DL_TRY_ASSIGN(const auto level, open_objects(options.place));
-  if (options.retention.keep > 0) DL_TRY(check_place_is_ours(*level, options.place, source.dir, sent.name));
+  DL_TRY_ASSIGN(const ObjectListing there, list_objects(*level));
+  if (options.retention.keep > 0) DL_TRY(check_place_is_ours(there.committed, options.place, source.dir, sent.name));
+  SignsOfLife signs(options.beside);
   {
     ProgressBar bar(format_checkpoint_name(sent.name));
-    auto done = send_checkpoint(posix_io(), source.dir, sent.name, *level,
-                                [&](uint64_t moved, uint64_t all) { bar.update(moved, all); });
+    auto done = send_checkpoint(posix_io(), source.dir, sent.name, *level, [&](uint64_t moved, uint64_t all) {
+      signs.give();
+      bar.update(moved, all);
+    });
     if (!done) return error_or_gone(posix_io(), source.dir, sent.name, std::move(done).error());
     sent.now = *done;
   }
+  if (const Status pins = send_pins(posix_io(), source.dir, *level, there); !pins)
+    complain(fmt::format("not all pins of {} were sent to {}: {}; the next send tries it again", source.dir,
+                         options.place, pins.error().text));
   if (options.retention.keep == 0) return sent;
   const auto pinned = [&](const CheckpointName& name) { return is_pinned(posix_io(), source.dir, name); };
   const auto removed = retire_objects(*level, policy, sent.name, pinned);

@@ -99,6 +99,54 @@ steps_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.state == "committe
   [ ! -e box/run/step-000000000002.00000001deadbeef/r00000.h5 ]
 }
 
+pinned_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.pinned) | .step]'; }
+
+@test "pins outlive the directory: they are in the store with their checkpoints, and retention there keeps to them" {
+  folder_remote
+  checkpoints ck 1 2 3
+  "$dlckpt" pin ck --step 1 --note 'for the paper'
+  "$dlckpt" send ck box:run --step 1
+  "$dlckpt" send ck box:run --step 2
+  [ "$(pinned_in box:run)" = '[1]' ]
+  run "$dlckpt" ls box:run
+  contains "$output" 'committed, pinned'
+  "$dlckpt" pin ck --step 2 # which is there already
+  "$dlckpt" send ck box:run --keep 1
+  [ "$(steps_in box:run)" = '[3,2,1]' ]
+  [ "$(pinned_in box:run)" = '[2,1]' ]
+  "$dlckpt" unpin ck --step 2
+  "$dlckpt" send ck box:run --keep 1
+  [ "$(steps_in box:run)" = '[3,1]' ]
+  rm -rf ck
+  "$dlckpt" fetch box:run ck
+  checkpoints ck 4
+  "$dlckpt" send ck box:run --keep 1
+  [ "$(steps_in box:run)" = '[4,1]' ]
+  "$dlckpt" fetch box:run back --step 1
+  [ "$(cat back/step-000000000001.*/PINNED)" = 'for the paper' ]
+  [ "$(pinned_in back)" = '[1]' ]
+  "$dlckpt" unpin back --step 1
+  "$dlckpt" send back box:run --step 1
+  [ "$(pinned_in box:run)" = '[]' ]
+}
+
+@test "a file PINNED that is lost from the directory is not taken for an unpin, and one of an older store is no need" {
+  folder_remote
+  checkpoints ck 1 2
+  "$dlckpt" pin ck --step 1
+  "$dlckpt" send ck box:run --step 1
+  rm ck/step-000000000001.*/PINNED # as a cleaning of old files does
+  "$dlckpt" send ck box:run --keep 1
+  [ "$(steps_in box:run)" = '[2,1]' ]
+  "$dlckpt" unpin ck --step 1
+  "$dlckpt" pin ck --step 1
+  rm box/run/step-000000000001.*/PINNED # sent by a slurm-dl that knew no pins there
+  checkpoints ck 3
+  "$dlckpt" send ck box:run --keep 1
+  [ "$(steps_in box:run)" = '[3,1]' ]
+  [ "$(pinned_in box:run)" = '[1]' ]
+}
+
 @test "send --keep succeeds and says so where it may not remove what is older" {
   folder_remote
   checkpoints ck 1 2
@@ -185,7 +233,10 @@ before_reading() {
   done
   [ -z "$(pgrep -f 'rclone rcat .*lab:bucket/run/step')" ]
   [ "$(steps_in lab:bucket/run)" = '[]' ]
-  "$dlckpt" send ck lab:bucket/run
+  run beside send ck lab:bucket/run # as the library starts it, which is told that bytes move
+  [ "$status" -eq 0 ]
+  contains "$output" '^moved'
+  [ "${lines[-1]}" = ok ]
   "$dlckpt" fetch lab:bucket/run back
   diff -r --exclude=LATEST --exclude=SAVES.jsonl ck back
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checkpoint/levels/object_level.h"
+#include "checkpoint/store/retire.h"
 #include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
@@ -258,6 +259,65 @@ TEST(CheckpointObjectLevel, RetentionKeepsWhatItKeepsInADirectory) {
   EXPECT_EQ(removed->front().step, 2);
   EXPECT_EQ(steps(), (std::vector<int64_t>{5, 3, 1}));
   EXPECT_TRUE(store.list(format_checkpoint_name(names[3]))->empty());
+}
+
+TEST(CheckpointObjectLevel, APinGoesAheadOfTheManifestAndComesBack) {
+  const TempDir from, to;
+  save(from.path(), 5);
+  const CheckpointName name = newest(from.path());
+  ASSERT_TRUE(pin(posix_io(), from.path(), name, "for the paper"));
+  MemoryStore store;
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), name, store));
+  const std::string key = format_checkpoint_name(name) + "/" + kPinnedName;
+  EXPECT_EQ(store.objects[key], "for the paper\n");
+  EXPECT_EQ(store.order.back(), format_checkpoint_name(name) + "/" + kManifestName);
+  EXPECT_EQ(list_objects(store)->pinned, (std::set<uint64_t>{name.save_id}));
+  ASSERT_TRUE(fetch_checkpoint(store, name, posix_io(), to.path()));
+  EXPECT_EQ(*pin_note(posix_io(), to.path(), name), "for the paper\n");
+
+  // An attempt that was killed, whose checkpoint was unpinned since.
+  store.objects.erase(format_checkpoint_name(name) + "/" + kManifestName);
+  ASSERT_TRUE(unpin(posix_io(), from.path(), name));
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), name, store));
+  EXPECT_EQ(store.objects.count(key), 0U);
+}
+
+TEST(CheckpointObjectLevel, AMissingDirectoryUnpinsNothing) {
+  const TempDir from;
+  save(from.path(), 5);
+  const CheckpointName name = newest(from.path());
+  ASSERT_TRUE(pin(posix_io(), from.path(), name, ""));
+  MemoryStore store;
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), name, store));
+  std::filesystem::remove_all(checkpoint_path(from.path(), name));
+  ASSERT_TRUE(send_pins(posix_io(), from.path(), store, *list_objects(store)));
+  save(from.path(), 6);
+  const auto here = [&](const CheckpointName& each) { return is_pinned(posix_io(), from.path(), each); };
+  const auto removed = retire_objects(store, RetentionPolicy{1, 0, {}}, newest(from.path()), here);
+  ASSERT_TRUE(removed);
+  EXPECT_TRUE(removed->empty());
+}
+
+TEST(CheckpointObjectLevel, ItIsToldOfEachMiBThatMoves) {
+  const TempDir from;
+  run_ranks(1, [&](int) {
+    auto context = open_context(settings_for(from.path()));
+    ASSERT_TRUE(context);
+    PatternState state(1'500'000);  // one block of 6 MB or so
+    state.fill(5);
+    ASSERT_TRUE(state.enroll(**context));
+    ASSERT_TRUE((*context)->save(5, DLCKPT_SYNC));
+  });
+  MemoryStore store;
+  uint64_t before = 0, largest = 0, last = 0, all = 0;
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), newest(from.path()), store, [&](uint64_t done, uint64_t of) {
+    largest = std::max(largest, done - before);
+    before = last = done;
+    all = of;
+  }));
+  EXPECT_GT(all, uint64_t{5} << 20);
+  EXPECT_EQ(last, all);
+  EXPECT_LE(largest, uint64_t{1} << 20);
 }
 
 }  // namespace

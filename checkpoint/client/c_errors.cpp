@@ -49,6 +49,11 @@ std::string* open_message() noexcept {
   return &message;
 }
 
+std::string* close_message() noexcept {
+  static thread_local std::string message;
+  return &message;
+}
+
 void tell(std::string* where, const char* text) noexcept {
   try {
     where->assign(text);
@@ -61,4 +66,8 @@ void tell(std::string* where, const char* text) noexcept {
 
 extern "C" const char* dlckpt_open_error(void) {
   return dl::ckpt::open_message()->c_str();
+}
+
+extern "C" const char* dlckpt_close_error(void) {
+  return dl::ckpt::close_message()->c_str();
 }

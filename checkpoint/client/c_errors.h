@@ -18,6 +18,8 @@ dlckpt_error to_c(const Error& error);
 
 // The message of the calling thread for dlckpt_open_error().
 std::string* open_message() noexcept;
+// That for dlckpt_close_error().
+std::string* close_message() noexcept;
 
 // Stores the message in *where, or empties *where if memory runs out.
 void tell(std::string* where, const char* text) noexcept;

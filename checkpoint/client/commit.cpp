@@ -61,8 +61,7 @@ void Committer::offer(const CheckpointName& name) {
   if (sender_) sender_->offer(name);
 }
 
-void Committer::leave(double send_within_s) {
-  if (sender_) sender_->wait_for(send_within_s);
+void Committer::leave() {
   if (is_leader() && settings_.recycle && check_lease(io_, settings_.dir, lease_token_))
     remove_slots(io_, settings_.dir);
 }

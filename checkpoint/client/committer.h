@@ -56,9 +56,9 @@ class Committer {
   const std::string& lease_token() const { return lease_token_; }
   // New checkpoints shall be newer than all of this generation, which the object store has. Only used on rank 0.
   void stay_above(uint32_t generation) { above_ = std::max(above_, generation); }
-  // Called at the end of the run: gives the object store so many seconds, then removes the files that the run kept for
-  // itself in the checkpoint directory. The lease must still be held.
-  void leave(double send_within_s);
+  // Called at the end of the run: removes the files that the run kept for itself in the checkpoint directory. The lease
+  // must still be held.
+  void leave();
 
  private:
   struct Save;  // one save while it runs

@@ -4,7 +4,10 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <exception>
+#include <utility>
 
+#include "checkpoint/client/send_patience.h"
 #include "checkpoint/include/dlckpt_lease.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
@@ -35,11 +38,40 @@ Context::Context(Settings settings, Io& io)
              [] { return seconds(Clock::now().time_since_epoch()); }) {}
 
 Context::~Context() {
-  if (!commits_) return;  // open() failed before it created the thread
+  try {
+    leave();
+  } catch (const std::exception&) {  // out of memory; the next run tidies up
+  }
+}
+
+std::string Context::leave() {
+  // Without commits_, open() failed before it created the thread.
+  if (!commits_ || std::exchange(left_, true)) return std::string();
   ignore(finish_save_in_flight(), "nobody is left to be told; dlckpt_wait comes before, where it matters");
-  // Where dlrun has asked us to end, somebody waits for these GPUs, and the next attempt sends what was not sent.
-  constexpr double kSendBeforeExit_s = 5;
-  commits_->when_idle().leave(pacer_.exit_step() >= 0 ? kSendBeforeExit_s : settings_.timeout_s);
+  Committer& committer = commits_->when_idle();
+  std::string unsent;
+  if (sender_) {
+    const std::string why = await_sending();
+    unsent = sender_->unsent(why);
+  }
+  committer.leave();
+  return unsent;
+}
+
+// Returns why the wait was ended before all was sent, or had failed; else "".
+std::string Context::await_sending() {
+  constexpr double kLook_s = 0.2;
+  const auto now_s = [] { return seconds(Clock::now().time_since_epoch()); };
+  SendPatience patience(now_s(), settings_.timeout_s);
+  for (uint64_t moved = sender_->moved(); !sender_->wait_for(kLook_s);) {
+    keep_lease();
+    const uint64_t before = std::exchange(moved, sender_->moved());
+    if (page_ && moved != before) page_->note_sending();
+    const bool stop = pacer_.exit_step() >= 0 || (page_ && page_->stop_asked());
+    std::string why = patience.over(now_s(), moved, stop);
+    if (!why.empty()) return why;
+  }
+  return std::string();
 }
 
 Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {

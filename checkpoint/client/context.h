@@ -88,6 +88,10 @@ class Context {
   int64_t latest();
   int exit_code();
   void finished();
+  // Ends the run: waits for the save in flight and, on rank 0, for the object store (send_patience.h), and removes what
+  // the run kept for itself. Returns what has to be told: that the newest checkpoint is not in the store; else "". The
+  // destructor does it if nobody has; no other function may be called afterwards.
+  std::string leave();
   // nullptr if there is no such blob.
   const std::string* restored_blob(const std::string& path) const;
 
@@ -98,6 +102,7 @@ class Context {
   Result<std::string> take_lease();
   Status make_directory();
   void keep_lease();
+  std::string await_sending();
   // What dlrun asks the program to do before train step `step`; nullopt without dlrun.
   std::optional<ProgressPage::Request> ask_dlrun(int64_t step);
   void note_slowdown();
@@ -144,7 +149,8 @@ class Context {
   std::optional<CommitThread> commits_;    // nullopt only during open()
   std::optional<CheckpointName> fetched_;  // from the object store, by the last restore
   ObjectSender* sender_ = nullptr;         // rank 0 with an object store: the Committer's, which any thread may call
-  Worker copier_;                          // last member, so that it is destroyed first, before commits_
+  bool left_ = false;
+  Worker copier_;  // last member, so that it is destroyed first, before commits_
 };
 
 }  // namespace dl::ckpt

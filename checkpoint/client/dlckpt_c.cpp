@@ -103,8 +103,11 @@ void dlckpt_close(dlckpt_ctx* ctx) {
   dl::guard(
       0, [](const char*) {},
       [&] {
+        dl::ckpt::close_message()->clear();
         // A child of fork() does not have the threads that use the context, so its copy is not deleted.
-        if (ctx && !ctx->context->forked()) delete ctx;
+        if (!ctx || ctx->context->forked()) return 0;
+        const std::unique_ptr<dlckpt_ctx> owned(ctx);
+        *dl::ckpt::close_message() = ctx->context->leave();
         return 0;
       });
 }

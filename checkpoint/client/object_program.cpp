@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "common/base/parse.h"
 #include "common/base/unique_fd.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr int kTickMs = 200;
 constexpr size_t kMostSaid = 64 << 10;
 constexpr const char* kComplaint = "dlckpt: ";
+constexpr std::string_view kMovedLine = "moved\n";
 
 // Where the program is: beside this library in all the ways of installing it, or in PATH.
 Result<std::string> find_dlckpt() {
@@ -120,9 +122,23 @@ void reap(pid_t pid) {
   }
 }
 
+// Takes the lines that only say that bytes have moved out of what was said. Returns whether there was one.
+bool take_signs(std::string* said) {
+  bool moved = false;
+  for (size_t at = 0; (at = said->find(kMovedLine, at)) != std::string::npos;) {
+    if (at == 0 || (*said)[at - 1] == '\n') {
+      said->erase(at, kMovedLine.size());
+      moved = true;
+    } else {
+      ++at;
+    }
+  }
+  return moved;
+}
+
 // Collects what the child says until it ends. A process that has been forked meanwhile may hold the pipe open, so its
 // end is not waited for.
-Status listen(pid_t pid, int from, const Tick& tick, std::string* said) {
+Status listen(pid_t pid, int from, const Tick& tick, const Moving& moving, std::string* said) {
   char buffer[4096];
   for (bool ended = false, closed = false;;) {
     pollfd fd{from, POLLIN, 0};
@@ -131,6 +147,7 @@ Status listen(pid_t pid, int from, const Tick& tick, std::string* said) {
       const ssize_t n = ::read(from, buffer, sizeof buffer);
       if (n > 0 && said->size() < kMostSaid) said->append(buffer, static_cast<size_t>(n));
       closed = n == 0;
+      if (take_signs(said) && moving) moving();
       if (n > 0) continue;
     }
     if (ended) return {};
@@ -151,14 +168,14 @@ Result<ObjectProgram> find_object_program() {
 
 Result<std::vector<std::string>> run_object_program(const ObjectProgram& program, const std::vector<std::string>& words,
                                                     const std::string& lease_token, const Tick& tick,
-                                                    std::vector<std::string>* remarks) {
+                                                    std::vector<std::string>* remarks, const Moving& moving) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return errno_error("create a pipe", errno);
   UniqueFd from(ends[0]), to(ends[1]);
   DL_TRY_ASSIGN(const pid_t pid, spawn(program, words, lease_token, to.get()));
   to.reset();
   std::string said;
-  Status heard = listen(pid, from.get(), tick, &said);
+  Status heard = listen(pid, from.get(), tick, moving, &said);
   if (!heard) ::kill(pid, SIGKILL);
   reap(pid);
   if (!heard) return std::move(heard).error();

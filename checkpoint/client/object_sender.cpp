@@ -60,13 +60,15 @@ Status ObjectSender::open() {
 void ObjectSender::offer(const CheckpointName& name) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    waiting_ = name;
+    waiting_ = unsent_ = name;
+    failure_.clear();
     if (!thread_.running()) {
       auto started = QuietThread::start([this] { work(); });
       if (started)
         thread_ = *std::move(started);
       else
-        waiting_.reset(), ++stats_.failed, warning_ = "objects=" + place_ + ": " + started.error().text;
+        waiting_.reset(), ++stats_.failed, failure_ = started.error().text,
+                                           warning_ = "objects=" + place_ + ": " + failure_;
     }
   }
   changed_.notify_all();
@@ -83,6 +85,19 @@ std::set<uint64_t> ObjectSender::held() const {
 bool ObjectSender::wait_for(double seconds) {
   std::unique_lock<std::mutex> lock(mutex_);
   return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return !waiting_ && !running_; });
+}
+
+uint64_t ObjectSender::moved() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return moved_;
+}
+
+std::string ObjectSender::unsent(const std::string& why) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!unsent_) return std::string();
+  return "objects=" + place_ + ": the newest checkpoint, that of train step " + std::to_string(unsent_->step) +
+         ", is not there: " + (failure_.empty() ? why : failure_) + "; it is in " + dir_ +
+         ", and the next run that restores from there sends it, as does: dlckpt send " + dir_ + " " + place_;
 }
 
 SendStats ObjectSender::stats() const {
@@ -110,11 +125,14 @@ void ObjectSender::work() {
     }
     lock.lock();
     running_.reset();
+    const bool newest = unsent_ && unsent_->save_id == name.save_id;
     if (sent) {
+      if (newest) unsent_.reset();
       ++stats_.sent;
       stats_.step = name.step;
     } else {
       ++stats_.failed;
+      if (newest) failure_ = sent.error().text;
       if (!failing_)
         warning_ = "objects=" + place_ + ": train step " + std::to_string(name.step) +
                    " was not sent: " + sent.error().text +
@@ -134,7 +152,11 @@ Status ObjectSender::send(const CheckpointName& name) {
     return end_ ? Status(Error{Errc::kBusy, "the run has ended"}) : Status();
   };
   if (!program_) return Status(program_.error());
-  const auto done = run_object_program(*program_, words, "", tick);
+  const auto moving = [this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++moved_;
+  };
+  const auto done = run_object_program(*program_, words, "", tick, nullptr, moving);
   return done ? Status() : Status(done.error());
 }
 

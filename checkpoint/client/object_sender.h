@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rank 0 sends the checkpoints that it has published to an object store (objects=), beside the next train steps: one at
 // a time, and of those that wait only the newest. A failure is counted and told once, by
-// the next call that takes the warning; it never reaches a save. That of the last sending, which ends while the
-// directory is being closed, is told to nobody.
+// the next call that takes the warning; it never reaches a save. What is not in the store when the directory is closed
+// is told by unsent().
 //
 // Threads: any thread may call all functions; a thread of this object does the work.
 #pragma once
@@ -49,6 +49,11 @@ class ObjectSender {
   std::set<uint64_t> held() const;
   // False if something waits or is being sent after this time.
   bool wait_for(double seconds);
+  // Grows while bytes move to the store.
+  uint64_t moved() const;
+  // One sentence if the newest checkpoint that was offered is not in the store; else "". why: what ended the wait for
+  // it, if it still waits or is being sent.
+  std::string unsent(const std::string& why) const;
   SendStats stats() const;
   // What has to be said about failures since the last call, once for failures in a row; "" if there is nothing.
   std::string take_warning();
@@ -64,6 +69,9 @@ class ObjectSender {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<CheckpointName> waiting_, running_;
+  std::optional<CheckpointName> unsent_;  // the newest that was offered, until it is in the store
+  std::string failure_;                   // why unsent_ was not sent; "" as long as that is tried
+  uint64_t moved_ = 0;
   SendStats stats_;
   std::string warning_;
   bool failing_ = false, end_ = false;

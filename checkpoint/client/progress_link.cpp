@@ -84,5 +84,11 @@ void ProgressLink::set_noise(double samples) {
 void ProgressLink::set_saved_step(int64_t step) {
   page_->saved_step.store(step, std::memory_order_seq_cst);
 }
+void ProgressLink::note_sending() {
+  page_->sending.fetch_add(1, std::memory_order_seq_cst);
+}
+bool ProgressLink::stop_asked() const {
+  return page_->stop_asked.load(std::memory_order_seq_cst) != 0;
+}
 
 }  // namespace dl::ckpt

@@ -35,6 +35,10 @@ class ProgressLink {
   void set_noise(double samples);
   // Newest train step that this learner knows to be committed.
   void set_saved_step(int64_t step);
+  // Bytes of the newest checkpoint have moved to the object store.
+  void note_sending();
+  // Whether dlrun has asked for a stop, which may have been withdrawn since training is over.
+  bool stop_asked() const;
 
  private:
   ProgressLink(ProgressPage* page, bool mapped) : page_(page), mapped_(mapped) {}

@@ -229,12 +229,19 @@ const char* dlckpt_open_error(void);
 
 /* dlckpt_close: waits for the save in flight, then releases everything, also the lease. Never fails. Call dlckpt_wait
  * before it to learn the outcome of that save. With options.objects rank 0 first waits until the newest checkpoint is
- * in the object store, timeout_s at most (600 s by default, in which the job keeps its GPUs); where dlrun has asked the
- * program to end, 5 seconds. What was not sent then is sent by the next run that restores from this directory. If a
- * sending fails in that time, nobody is told: `dlckpt ls NAME:PATH` shows what is there.
+ * in the object store: as long as bytes move, which has no limit but the job's, and in which the job keeps its GPUs; it
+ * gives up when nothing has moved for timeout_s (600 s by default), and 5 seconds after dlrun has asked the program to
+ * end. If the newest checkpoint is not there at the end, dlckpt_close_error says so: print it. The next run that
+ * restores from this directory sends it, or `dlckpt send DIR NAME:PATH`.
  *   ctx      may be NULL
  */
 void dlckpt_close(dlckpt_ctx* ctx);
+
+/* dlckpt_close_error: what the calling thread's last dlckpt_close has left undone.
+ *   Returns  never NULL; "" if nothing; else one sentence, which says which checkpoint is not in the object store, why,
+ *            and what to do. Valid until the thread's next dlckpt_close
+ */
+const char* dlckpt_close_error(void);
 
 /* dlckpt_tensor: registers memory to be saved and restored. A path that is registered already is replaced.
  *   path     1..512 bytes UTF-8 like "model/layers.0.weight"; '/' makes groups; no empty part, no control character
@@ -348,7 +355,7 @@ int dlckpt_want(dlckpt_ctx* ctx, int64_t step);
  *            all the same and may return DLCKPT_OK; dlckpt_errmsg then tells of the failure, and dlckpt_stats counts it
  *   If an earlier checkpoint did not reach the object store (options.objects), dlckpt_errmsg of rank 0 says so after
  *            DLCKPT_OK, once for failures in a row, in a sentence that begins with "objects="; no save fails for it.
- *            A failure after the last save is told by no call; dlckpt_stats counts it
+ *            dlckpt_close_error tells whether the newest is missing there at the end
  *   Errors   of a synchronous save: NO_SPACE, IO, DENIED, TIMEOUT, INVALID (boxes overlap or leave a hole; a member is
  *            not a regular file), NOT_FOUND (the file of a member, or the checkpoint directory: somebody removed or
  *            renamed it), BUSY (the lease was lost to another job), MEMORY: nothing is committed. Of an asynchronous

@@ -197,6 +197,10 @@ inline std::string_view name_of(dlckpt_dtype dtype) noexcept {
 inline const char* version() noexcept {
   return dlckpt_version();
 }
+/* What the Checkpoint that this thread closed or destroyed last has left undone; "" if nothing. Print it. */
+inline const char* close_error() noexcept {
+  return dlckpt_close_error();
+}
 
 namespace detail {
 struct Context {
@@ -292,7 +296,8 @@ class Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
   ~Checkpoint() = default;
-  /* Waits for the save in flight. The destructor does the same. */
+  /* Waits for the save in flight and the object store; close_error() tells what is not there then. The destructor does
+   * the same. */
   void close() { context_.reset(); }
   /* The C handle, owned by this object; nullptr after a move or close(). */
   dlckpt_ctx* get() const noexcept { return context_ ? context_->ctx : nullptr; }

@@ -4,7 +4,7 @@
 // loop and without a system call when nothing is asked.
 //
 // Who writes what
-//   learner: state, step, saved_step, save_ms, local_ms, cost_ms, noise, seen_seq           agent: everything else
+//   learner: state, step, saved_step, save_ms, local_ms, cost_ms, noise, seen_seq, sending  agent: everything else
 //
 // Protocol. Let c_r be the train step that learner r last announced with dlckpt_want(c_r), which it calls before it
 // runs train step c_r.
@@ -52,11 +52,15 @@ struct ProgressPage {
   std::atomic<uint64_t> local_ms;
   std::atomic<uint64_t> cost_ms;  // training time that it costs: the wait, and slower train steps during the save
   std::atomic<uint64_t> noise;    // gradient noise scale in samples, at most 10^9, plus 1; 0 = unknown
+  std::atomic<uint64_t> sending;  // grows while bytes of the newest checkpoint move to an object store at the run's end
 
   // Written by the agent.
   alignas(64) std::atomic<uint32_t> seq;
   std::atomic<uint32_t> kind;
   std::atomic<int64_t> stop_step;
+  // 1 once a stop was asked for, also if that was withdrawn because the learners are finishing: what they still do then
+  // should be short.
+  std::atomic<uint32_t> stop_asked;
 };
 static_assert(sizeof(std::atomic<int64_t>) == 8 && std::atomic<int64_t>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) == 192);

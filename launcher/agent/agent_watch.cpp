@@ -33,6 +33,7 @@ void Agent::watch_progress() {
   sample.state = page.state;
   sample.step = page.step;
   sample.saved_step = page.saved_step;
+  sample.sending = page.sending;
   sample.log_bytes = log_bytes_;
   if (watch_.wants_cpu()) sample.cpu_ms = cpu_ms_of_tree(learner_);
   watch_.add(sample);

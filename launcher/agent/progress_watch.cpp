@@ -14,8 +14,8 @@ bool ProgressWatch::wants_cpu() const {
 }
 
 void ProgressWatch::add(const ProgressSample& sample) {
-  bool progress =
-      !any_ || sample.state != last_.state || sample.step != last_.step || sample.saved_step != last_.saved_step;
+  bool progress = !any_ || sample.state != last_.state || sample.step != last_.step ||
+                  sample.saved_step != last_.saved_step || sample.sending != last_.sending;
   if (any_ && sample.step != last_.step) ++steps_;
   last_ = sample;
   any_ = true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides whether a learner makes progress, from samples that the agent takes about each second. Pure.
 //
-// What counts as progress: if the learner uses the checkpoint library, its train steps and saves; if not, output to its
+// What counts as progress: if the learner uses the checkpoint library, its train steps, saves, and what its end
+// sends to an object store; if not, output to its
 // log; if it has never written anything, the CPU time of its processes. With the library, the first train step, what
 // comes before it (data, compilers) and saves may take kSlowFactor times as long.
 #pragma once
@@ -15,6 +16,7 @@ struct ProgressSample {
   uint32_t state = 0;  // ProgressPage::State
   int64_t step = -1;   // as on the progress page
   int64_t saved_step = -1;
+  uint64_t sending = 0;    // likewise
   uint64_t log_bytes = 0;  // written so far
   int64_t cpu_ms = 0;      // of all its processes so far; needed only as long as wants_cpu()
 };

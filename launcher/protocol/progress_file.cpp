@@ -104,6 +104,7 @@ ProgressFile::View ProgressFile::read() const {
   view.local_ms = page_->local_ms;
   view.cost_ms = page_->cost_ms;
   view.noise = page_->noise;
+  view.sending = page_->sending;
   return view;
 }
 
@@ -112,6 +113,7 @@ std::string ProgressFile::vote() const {
 }
 
 ProgressFile::View ProgressFile::request(uint32_t kind) {
+  if (kind != ProgressPage::kNone && kind != ProgressPage::kSave) page_->stop_asked = 1;
   page_->kind = kind;
   page_->stop_step = ProgressPage::kUndecided;
   page_->seq = page_->seq + 1;

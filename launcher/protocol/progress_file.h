@@ -32,7 +32,7 @@ class ProgressFile {
     uint32_t state = 0;
     int64_t step = ProgressPage::kNoStep;
     int64_t saved_step = -1;
-    uint64_t save_ms = 0, local_ms = 0, cost_ms = 0, noise = 0;
+    uint64_t save_ms = 0, local_ms = 0, cost_ms = 0, noise = 0, sending = 0;
     bool acted = true;  // the learner has acted upon the newest request
   };
   View read() const;

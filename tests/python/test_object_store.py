@@ -175,6 +175,18 @@ class ObjectStore(support.Case):
         self.assertEqual((code, said["from"]), (0, "40"), error)
         self.assertIn(41, self.steps())
 
+    def test_the_end_of_a_run_says_which_checkpoint_is_not_in_the_store_and_what_to_do(self):
+        self.assertEqual(self.train(1)[0], 0)
+        self.set_faults("503\n")
+        code, _, error = self.train(2)
+        self.assertEqual(code, 0, error)
+        self.assertEqual(error.count("the newest checkpoint, that of train step 2, is not there"), 1, error)
+        self.assertIn("dlckpt send %s %s" % (self.dir, self.place), error)
+        self.set_faults("")
+        code, _, error = self.train(3)
+        self.assertNotIn("is not there", error)
+        self.assertEqual(self.steps()[0], 3)
+
     def test_a_store_that_does_not_answer_lets_no_program_start_anew_whose_directory_is_lost(self):
         code, _, error = self.train(2)
         self.assertEqual(code, 0, error)

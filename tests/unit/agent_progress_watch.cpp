@@ -36,6 +36,15 @@ int64_t stalls_at(Next next) {
   return -1;
 }
 
+TEST(ProgressWatchTest, ALearnerThatSendsItsLastCheckpointToAnObjectStoreMakesProgress) {
+  const auto sends = [](int64_t s) {
+    ProgressSample now = sample(s, kTraining, 5);
+    now.sending = static_cast<uint64_t>(s / 9);
+    return now;
+  };
+  EXPECT_EQ(stalls_at(sends), -1);
+}
+
 TEST(ProgressWatchTest, Table) {
   EXPECT_EQ(stalls_at([](int64_t s) { return sample(s, kTraining, s); }), -1) << "trains";
   EXPECT_EQ(stalls_at([](int64_t s) { return sample(s, kTraining, s / 8); }), -1) << "slowly";

@@ -12,6 +12,7 @@
 
 #include "checkpoint/client/object_program.h"
 #include "checkpoint/client/object_sender.h"
+#include "checkpoint/client/send_patience.h"
 #include "tests/unit/checkpoint_support.h"
 
 namespace dl::ckpt::test {
@@ -140,6 +141,92 @@ TEST_F(ObjectSending, AMissingProgramIsRefusedWithASentence) {
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, Errc::kInvalid);
   EXPECT_NE(checked.error().text.find("objects=lab:x: the program dlckpt is neither"), std::string::npos);
+}
+
+// The end of a run whose newest checkpoint is on its way to the store.
+class EndOfARun : public ObjectSending {
+ protected:
+  Settings settings() const {
+    Settings settings = settings_for(dir_.path() + "/ck");
+    settings.objects = "lab:x";
+    settings.timeout_s = 2;
+    return settings;
+  }
+  // What a sending does, once it is asked for.
+  void sending(const std::string& script) const { go("case $* in *--check*) echo ok ;; *) " + script + " ;; esac"); }
+  // Saves train step 5 through a context that is left to its end.
+  std::unique_ptr<Context> saved() const {
+    auto context = open_context(settings());
+    EXPECT_TRUE(context) << context.error().text;
+    PatternState state;
+    state.fill(5);
+    EXPECT_TRUE(state.enroll(**context));
+    EXPECT_TRUE((*context)->save(5, DLCKPT_SYNC));
+    return *std::move(context);
+  }
+  bool arrived() const { return ::access((dir_.path() + "/arrived").c_str(), F_OK) == 0; }
+};
+
+TEST_F(EndOfARun, WaitsForTheNewestCheckpointAsLongAsBytesMove) {
+  sending("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo moved; sleep 0.25; done; : >" + dir_.path() +
+          "/arrived; echo ok");
+  auto context = saved();
+  const std::string undone = context->leave();
+  EXPECT_TRUE(arrived()) << "given up after timeout_s, although it moved";
+  EXPECT_EQ(undone, "");
+}
+
+TEST_F(EndOfARun, GivesUpWhenNothingMovesAndSaysWhichCheckpointIsMissingWhereAndWhatToDo) {
+  sending("echo moved; sleep 60");
+  const auto begin = std::chrono::steady_clock::now();
+  auto context = saved();
+  const std::string dir = dir_.path() + "/ck";
+  EXPECT_EQ(
+      context->leave(),
+      "objects=lab:x: the newest checkpoint, that of train step 5, is not there: nothing moved for 2 s; it is in " +
+          dir + ", and the next run that restores from there sends it, as does: dlckpt send " + dir + " lab:x");
+  EXPECT_EQ(context->leave(), "") << "the second time";
+  context.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(40));
+}
+
+TEST_F(EndOfARun, SaysWhyTheLastSendingFailed) {
+  sending("echo 'dlckpt: the store is away' >&2; exit 3");
+  const std::string undone = saved()->leave();
+  EXPECT_NE(undone.find("train step 5, is not there: the store is away; it is in"), std::string::npos) << undone;
+}
+
+TEST_F(EndOfARun, IsToldToProgramsInC) {
+  sending("echo 'dlckpt: the store is away' >&2; exit 3");
+  const std::string dir = dir_.path() + "/ck";
+  dlckpt_options options{};
+  options.struct_size = sizeof options;
+  options.dir = dir.c_str();
+  options.objects = "lab:x";
+  options.world_size = 1;
+  int64_t value = 5;
+  for (const bool stored : {false, true}) {
+    dlckpt_ctx* ctx = nullptr;
+    ASSERT_EQ(dlckpt_open(&options, &ctx), DLCKPT_OK) << dlckpt_open_error();
+    ASSERT_EQ(dlckpt_tensor(ctx, "value", DLCKPT_I64, 0, nullptr, nullptr, nullptr, &value, DLCKPT_REPLICATED),
+              DLCKPT_OK);
+    ASSERT_EQ(dlckpt_save_flags(ctx, 5 + stored, DLCKPT_SYNC), DLCKPT_OK) << dlckpt_errmsg(ctx);
+    dlckpt_close(ctx);
+    EXPECT_EQ(std::string(dlckpt_close_error()).empty(), stored) << dlckpt_close_error();
+    sending("echo ok");
+  }
+}
+
+TEST(SendPatienceTest, LastsAsLongAsBytesMoveButNotLongAfterAStop) {
+  SendPatience all_day(0, 600);
+  for (int i = 1; i <= 86400; ++i) ASSERT_EQ(all_day.over(i, static_cast<uint64_t>(i / 599), false), "") << i;
+  EXPECT_EQ(all_day.over(86400 + 700, 144, false), "nothing moved for 600 s");
+
+  SendPatience stopped(0, 600);
+  EXPECT_EQ(stopped.over(100, 1, false), "");
+  EXPECT_EQ(stopped.over(101, 2, true), "");
+  EXPECT_EQ(stopped.over(105.9, 3, false), "") << "a stop that was withdrawn is one all the same";
+  EXPECT_EQ(stopped.over(106, 4, true), "the job was asked to end before it was sent");
 }
 
 }  // namespace

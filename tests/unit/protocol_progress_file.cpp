@@ -7,6 +7,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
+#include <fstream>
+
+#include "common/contract/progress_page.h"
 
 namespace {
 
@@ -50,6 +54,26 @@ TEST(ProgressFile, OfAnAgentThatWasKilledIsRemovedAndThatOfALivingOneStays) {
   EXPECT_TRUE(exists(own.path()));
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// What the learner's side reads.
+uint32_t stop_asked(const ProgressFile& page) {
+  std::ifstream file(page.path(), std::ios::binary);
+  uint32_t asked = 7;
+  file.seekg(offsetof(dl::ProgressPage, stop_asked));
+  file.read(reinterpret_cast<char*>(&asked), sizeof asked);
+  return asked;
+}
+
+TEST(ProgressFile, AStopThatWasWithdrawnSinceTrainingIsOverStaysKnownToTheLearner) {
+  ProgressFile page;
+  ASSERT_TRUE(page.create(0));
+  page.request(dl::ProgressPage::kSave);
+  page.withdraw();
+  EXPECT_EQ(stop_asked(page), 0U);
+  page.request(dl::ProgressPage::kSaveAndExit);
+  page.withdraw();
+  EXPECT_EQ(stop_asked(page), 1U);
 }
 
 }  // namespace

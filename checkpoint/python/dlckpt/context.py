@@ -78,13 +78,18 @@ class Context:
         if code != library.OK:
             raise error_for(code, (self._lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))
 
-    def close(self) -> None:
-        """Waits for the save in flight, then releases everything, the lease included. May be called again."""
+    def close(self) -> str:
+        """Waits for the save in flight and for the object store, then releases everything, the lease included. Returns what was left
+        undone, in one sentence: the newest checkpoint is not in the object store; else "". May be called again."""
+        undone = ""
         # A forked child (a DataLoader's worker) has a copy of this object, which must not release its parent's lease.
         if self._handle and os.getpid() == self._pid:
             self._lib.dlckpt_close(self._handle)
+            if library.has("dlckpt_close_error"):
+                undone = (self._lib.dlckpt_close_error() or b"").decode("utf-8", "replace")
         self._handle = ctypes.c_void_p()
         self._memory.clear()
+        return undone
 
     def __enter__(self) -> "Context":
         return self

@@ -299,7 +299,9 @@ class Job(Progress):
                 self.wait()
             with contextlib.suppress(Error):
                 self._last_stats = self._context.stats()
-            self._context.close()
+            undone = self._context.close()
+            if undone:
+                self._say(undone)
         for undo in self._unhook:
             undo()
         self._unhook = []

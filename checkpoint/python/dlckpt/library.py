@@ -127,6 +127,7 @@ _FUNCTIONS = {
     "dlckpt_open": (c_int, [POINTER(Options), POINTER(c_void_p)]),
     "dlckpt_open_error": (c_char_p, []),
     "dlckpt_close": (None, [c_void_p]),
+    "dlckpt_close_error": (c_char_p, []),
     "dlckpt_tensor": (c_int, [c_void_p, c_char_p, c_int, c_int, _INT64S, _INT64S, _INT64S, c_void_p, c_uint]),
     "dlckpt_tensor_strided": (c_int, [c_void_p, c_char_p, c_int, c_int, _INT64S, _INT64S, _INT64S, _INT64S, c_void_p, c_uint]),
     "dlckpt_where": (c_int, [c_void_p]),
@@ -165,8 +166,9 @@ _FUNCTIONS = {
 }
 
 # Functions that a library of API version 1 lacks: it saves synchronously, stores no files of the program, and can only access
-# host memory.
-_SINCE_2 = frozenset(["dlckpt_save_flags", "dlckpt_before_mutation", "dlckpt_wait", "dlckpt_stats", "dlckpt_member", "dlckpt_where"])
+# host memory; and one that those before 0.2.0 lack.
+_SINCE_2 = frozenset(["dlckpt_save_flags", "dlckpt_before_mutation", "dlckpt_wait", "dlckpt_stats", "dlckpt_member", "dlckpt_where",
+                      "dlckpt_close_error"])
 
 _loaded: Optional[ctypes.CDLL] = None
 _lacking: Set[str] = set()

@@ -24,10 +24,6 @@
  * sentence for the user. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user`
  * points to must exist until the directory is closed, or the member destroyed. The library prints nothing, and never
  * exits. It starts a thread for a directory, in which all signals are blocked, and none for members and clients.
- * Functions return DLPOOL_OK or an error; dlpool_error() then has one sentence. INTERNAL and MEMORY are possible
- * everywhere. Options, their texts and dlpool_object are copied: they need not outlive the call; what `user` points to
- * must exist until the directory is closed, or the member destroyed. The library prints nothing, and never exits. It
- * starts a thread for a directory, in which all signals are blocked, and none for members and clients.
  *
  * A child of fork() has its parent's sockets, so that what it sent would be taken for the parent's. It may only close
  * what the parent has opened, which touches nothing of the parent and frees nothing in the child; all other calls are
@@ -129,7 +125,7 @@ typedef struct dlpool_facts {
  */
 dlpool_result dlpool_directory_open(const dlpool_directory_options* options, dlpool_directory** out);
 /* dlpool_directory_port: tells the port at which the directory listens.
- *   Returns  -1 if directory is NULL
+ *   Returns  -1 if directory is NULL, and in a child of fork()
  *   Threads  any
  */
 int dlpool_directory_port(const dlpool_directory* directory);
@@ -139,8 +135,6 @@ int dlpool_directory_port(const dlpool_directory* directory);
  *   Errors   INVALID
  *   Threads  any
  */
-/* These two may be called by any thread. */
-int dlpool_directory_port(const dlpool_directory* directory); /* -1: NULL, or a child */
 dlpool_result dlpool_directory_facts(dlpool_directory* directory, dlpool_facts* facts);
 
 /* dlpool_directory_close: ends the pool. Members end with DLPOOL_OK, and what they hold is gone. Waits for them, for 2

@@ -81,7 +81,8 @@ teardown() {
   touch cut
   dl_sandbox node cut n2
   wait_file "slurm-$lent.out" 'n2 is left out; 1 learner on n1' 30
-  wait_for 30 "job $lent has given n2 back" eval '[ "$(job_field "$lent" NodeList)" = n1 ]'
+  has_given_back() { [ "$(job_field "$lent" NodeList)" = n1 ]; }
+  wait_for 30 "job $lent has given n2 back" has_given_back
   on_login scontrol update NodeName=n2 State=DRAIN Reason=cut # Slurm may not have noticed yet
   claim=$(training --account=vision train.sh 20 50)
   wait_file daemon.log "job $lent: yield" 30

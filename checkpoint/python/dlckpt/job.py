@@ -299,13 +299,11 @@ class Job(Progress):
                 self.wait()
             with contextlib.suppress(Error):
                 self._last_stats = self._context.stats()
-            undone = self._context.close()
-            if undone:
+            for undone in filter(None, [self._context.close()]):
                 self._say(undone)
         for undo in self._unhook:
             undo()
-        self._unhook = []
-        self._context = self._attached = self._signals = None
+        self._unhook, self._context, self._attached, self._signals = [], None, None, None
         atexit.unregister(self.close)
 
     def __enter__(self) -> "Job":

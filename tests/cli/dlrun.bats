@@ -104,6 +104,18 @@ setup() {
   [ "$status" -eq 9 ]
 }
 
+@test "restarts with data: each attempt has it fetched, one dl-data of the job holds it, and none is left" {
+  mkdir set && echo 7 >set/x
+  export top=$PWD
+  printf '[data]\ncache = "%s"\n' "$PWD/cache" >>dl.toml
+  run "$dlrun" -r 2 --job-dir job --data "$PWD/set,cache=node" -- sh -c '
+    echo "attempt $DL_ATTEMPT: $(cat $DATA_DIR/x), $(pgrep -fc "dl-data fetch --hold --sources $top/job"), ${DL_CONTROL_DATA-none}"
+    sleep 0.5; [ $DL_ATTEMPT = 3 ] || exit 9'
+  [ "$status" -eq 0 ]
+  [ "$(cat job/logs/attempt-?/learner-?.log | grep -c '^attempt [123]: 7, 1, none$')" -eq 3 ]
+  run ! pgrep -f "dl-data fetch --hold --sources $PWD/job"
+}
+
 @test "SIGTERM: learners get it and may end in order; the shell's status is told" {
   "$dlrun" -n 2 --job-dir job -- sh -c 'trap "echo told; exit 0" TERM; echo ready; while :; do sleep 0.1; done' >out 2>&1 3>&- &
   pid=$!

@@ -202,12 +202,12 @@ TEST_F(CheckpointCommitter, TheFilesThatARunKeepsForItselfGoWithItUnlessTheLease
   lease_->release();
   auto other = Lease::acquire(posix_io(), dir_.path(), "another job", "", 60);
   ASSERT_TRUE(other);
-  own->leave(0);
+  own->leave();
   EXPECT_FALSE(clean()) << "it may be the other job's";
   other->release();
   lease_.emplace(*Lease::acquire(posix_io(), dir_.path(), "test", "", 60));
   own = committer();
-  own->leave(0);
+  own->leave();
   EXPECT_TRUE(clean());
 }
 

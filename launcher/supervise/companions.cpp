@@ -155,7 +155,7 @@ void Companions::give_back_all() {
 void Companions::give_back_strays(int64_t for_ms) {
   const bool asked = strays_ && strays_->asked;
   const int64_t longest_ms = strays_ ? std::max(strays_->for_ms, for_ms) : for_ms;
-  strays_.emplace();
+  strays_ = Strays{};
   strays_->for_ms = longest_ms;
   strays_->asked = asked;
 }

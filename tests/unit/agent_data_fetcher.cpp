@@ -98,12 +98,12 @@ TEST_F(DataFetcherTest, ends_with_the_agent) {
 }
 
 TEST_F(DataFetcherTest, holds_on_while_the_agent_begins_anew) {
-  const std::string mark = folder_ + std::string("/ended");
+  const std::string mark = folder_ + std::string("/ended"), spoken = folder_ + std::string("/spoken");
   pid_t pid = 0;
   {
     DataFetcher fetcher;
-    ASSERT_TRUE(fetcher.start(
-        fetch("printf '{\"state\":\"done\"}' >$p.new; mv $p.new $p; echo held >&2; cat >/dev/null; : >" + mark)));
+    ASSERT_TRUE(fetcher.start(fetch("printf '{\"state\":\"done\"}' >$p.new; mv $p.new $p; echo held >&2; : >" + spoken +
+                                    "; cat >/dev/null; : >" + mark)));
     EXPECT_TRUE(news_of(&fetcher).done);
     pid = fetcher.pid();
     fetcher.keep();
@@ -116,6 +116,7 @@ TEST_F(DataFetcherTest, holds_on_while_the_agent_begins_anew) {
     EXPECT_FALSE(after.has_started());
     EXPECT_EQ(std::getenv("DL_CONTROL_DATA"), nullptr) << "a learner would inherit it";
     EXPECT_FALSE(after.look(1'000'000'000)) << "all was there before";
+    while (!std::filesystem::exists(spoken)) ::usleep(1000);  // what it says is still read by somebody
     EXPECT_FALSE(std::filesystem::exists(mark));
   }
   EXPECT_TRUE(std::filesystem::exists(mark)) << "it ends with the agent, as before";

@@ -4,7 +4,7 @@
 # shellcheck source=tests/lib/tap.sh
 . "$(dirname "$0")/../lib/tap.sh"
 
-mapfile -t programs < <(make -s --no-print-directory -C "$top_builddir" print-extra-programs)
+mapfile -t programs < <(MAKEFLAGS='' make -s -C "$top_builddir" print-extra-programs)
 check "make knows the programs of the benchmarks" "$([[ " ${programs[*]} " == *" tests/bench/policy/decide_once"* ]] || echo "it names ${programs[*]}")"
 for program in "${programs[@]}"; do
   check "$program is built" "$([[ -x $top_builddir/$program ]] || echo "$top_builddir/$program is not there")"

@@ -60,11 +60,11 @@ in_background() {
 }
 
 @test "what cannot be measured is not called idle: no library, a GPU without a number, GPUs that may be others', a site that says never" {
-  # try NAME USES GPUS [VARIABLE=VALUE...]: a learner that does nothing for 7 s, all at the same time; what dlrun said: NAME.said
+  # try NAME USES GPUS [VARIABLE=VALUE...]: a learner that does nothing, all at the same time; what dlrun said: NAME.said
   try() {
     local name=$1 gpus=$3
     echo "$2" >"$name.uses"
-    env NVML_DOUBLE="$PWD/$name.uses" "${@:4}" "$dlrun" --job-dir "$name" -g "$gpus" -- sleep 7 >"$name.said" 2>&1 3>&- &
+    env NVML_DOUBLE="$PWD/$name.uses" "${@:4}" "$dlrun" --job-dir "$name" -g "$gpus" -- sh -c 'until [ -e over ]; do sleep 0.2; done' >"$name.said" 2>&1 3>&- &
   }
   sed 's/^after.*/after = 0/' dl.toml >never.toml
   try measured '0 0 0' 2 CUDA_VISIBLE_DEVICES=GPU-2,GPU-0
@@ -73,6 +73,9 @@ in_background() {
   try library 0 1 LD_LIBRARY_PATH= CUDA_VISIBLE_DEVICES=0
   try never 0 1 DL_CONFIG="$PWD/never.toml"
   try below '5 0' 2
+  wait_grep 'learner 0 has not used its 2 GPUs' measured.said
+  sleep 3 # the others began later, and nothing is said of them
+  touch over
   wait
   contains "$(cat measured.said)" 'learner 0 has not used its 2 GPUs'
   run grep -l 'dlrun: needs' ./*.said # none was refused for want of GPUs

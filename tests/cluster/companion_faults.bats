@@ -84,8 +84,8 @@ runs_again() { (($(job_field "$job" Restarts) >= 1)) && in_state "$job" RUNNING;
 @test "the time of the job is over while a companion trains: it saves, goes on by itself, and leaves no companion" {
   train_alone --time=10
   grow
-  on_login scontrol update JobId="$job" EndTime=now+25
-  wait_file "slurm-$job.out" 'time limit.*saved at train step [1-9]' 60
+  on_login scontrol update JobId="$job" EndTime=now+60 # dlrun asks Slurm for it now and then
+  wait_file "slurm-$job.out" 'time limit.*saved at train step [1-9]' 90
   wait_for 60 "companion $companion is over" companion_is_over
   wait_file "slurm-$job.out" 'attempt 3 starts at train step [1-9]' 90
   goes_with_job

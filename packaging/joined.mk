@@ -23,7 +23,8 @@ ranges_checkpoint_libdlckptclient_la = 1.3 4.6 7.9 10.12 13.15 16.18 19.21 22.24
 	55.57 58.60 61.63 64.66 67.69 70.72 73.75 76.78 79.81 82.84 85.87 88.90 91.93 94.96
 ranges_slurm_plugin_policy_libdlpolicy_la = $(ranges_checkpoint_libdlckptclient_la)
 ranges_slurm_plugin_observe_libdlobserve_la = $(ranges_checkpoint_libdlckptclient_la)
-# Six of these would take 5 s.
+# Six of these two would take 5 s.
+ranges_launcher_pool_libdlpoolcore_la = $(ranges_slurm_plugin_sim_libdlsim_la)
 ranges_slurm_plugin_sim_libdlsim_la = 1.4 5.8 9.12 13.16 17.20 21.24 25.28 29.32 33.36 37.40 41.44 45.48 49.52 53.56 57.60 61.64
 # Twelve of these two would take more than 5 s.
 ranges_launcher_ctl_libdlctl_la = 1.8 9.16 17.24 25.32 33.40 41.48 49.56 57.64 65.72 73.80 81.88 89.96

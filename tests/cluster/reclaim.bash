@@ -4,17 +4,19 @@
 # Helpers of the tests of dlpolicyd: reclaim_up makes two nodes of two GPUs, of which vision and nlp have two each. Learners are tests/lib/toy_learner.c,
 # which counts its train steps and says whether one was lost. Slurm preempts nobody here: both tiers are the same to it.
 
+# same_tiers [options of dl-sandbox up]: both tiers of dl.toml, as the same partition, or the same QOS where there is a slurmdbd.
+same_tiers() {
+  local target='partition = "batch"'
+  [[ " $* " != *' --slurmdbd '* ]] || target='qos = "normal"'
+  printf '[tiers.%s]\n%s\n' guaranteed "$target" borrow "$target"
+}
 # reclaim_up [options of dl-sandbox up]
 reclaim_up() {
-  local toml=$BATS_FILE_TMPDIR/dl.toml what=partition tier=batch
-  [[ " $* " != *' --slurmdbd '* ]] || { what=qos tier=normal; }
+  local toml=$BATS_FILE_TMPDIR/dl.toml
   cat >"$toml" <<END
 [nodes]
 gpus_per_node = 2
-[tiers.guaranteed]
-$what = "$tier"
-[tiers.borrow]
-$what = "$tier"
+$(same_tiers "$@")
 [quota]
 min_run = "1s"
 grace = "15s"
@@ -33,15 +35,11 @@ END
 # elastic_up [options of dl-sandbox up]: three nodes (or $nodes) of one GPU; one is nlp's, the others are vision's. A job's size may change 10 s
 # after its start, in place (or as $grow says) or through the queue; it has 30 s (or $grace) to save.
 elastic_up() {
-  local toml=$BATS_FILE_TMPDIR/dl.toml what=partition tier=batch nodes=${nodes:-3}
-  [[ " $* " != *' --slurmdbd '* ]] || { what=qos tier=normal; }
+  local toml=$BATS_FILE_TMPDIR/dl.toml nodes=${nodes:-3}
   cat >"$toml" <<END
 [nodes]
 gpus_per_node = 1
-[tiers.guaranteed]
-$what = "$tier"
-[tiers.borrow]
-$what = "$tier"
+$(same_tiers "$@")
 [elastic]
 sizes = "optimiser"
 interval = "10s"

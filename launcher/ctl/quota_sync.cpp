@@ -36,8 +36,10 @@ Result<std::string> sacctmgr(std::vector<std::string> arguments) {
 }
 
 // Slurm cannot read a slurm.conf that includes a file which is not there: each of its commands tries for a minute and
-// fails, and so does a slurmctld that starts. So the file is made, empty, before Slurm is asked anything.
+// fails, and so does a slurmctld that starts. So the file is made, empty, before Slurm is asked anything. A copy of
+// slurm.conf that slurmctld has handed out is not changed.
 Status make_missing_licence_file(bool dry_run) {
+  if (slurm_conf_is_handed_out()) return {};
   const char* given = ::getenv("SLURM_CONF");  // NOLINT(concurrency-mt-unsafe): one thread
   const std::string site = default_site_config_path(false);
   const std::string conf =

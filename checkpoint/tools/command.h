@@ -36,7 +36,7 @@ Target resolve_target(const std::string& path);
 
 // kNotFound, with a sentence that helps after a typing mistake, if it does not exist or is no directory.
 Status check_directory(const std::string& dir);
-// Makes it unless it is there already. kIo if it cannot be made.
+// Makes it unless it is there already. kNotFound if something else is there; else the error of the system.
 Status make_directory(const std::string& dir);
 // The committed checkpoints that a target means, newest first; with a train step only those of that step. kNotFound if
 // there are none.

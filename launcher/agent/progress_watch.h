@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides whether a learner makes progress, from samples that the agent takes about each second. Pure.
 //
-// What counts as progress: if the learner uses the checkpoint library, its train steps, saves, and what its end
-// sends to an object store; if not, output to its
-// log; if it has never written anything, the CPU time of its processes. With the library, the first train step, what
-// comes before it (data, compilers) and saves may take kSlowFactor times as long.
+// What counts as progress: if the learner uses the checkpoint library, its train steps, saves, and what its end sends
+// to an object store; if not, output to its log; if it has never written anything, the CPU time of its processes. With
+// the library, the first train step, what comes before it (data, compilers) and saves may take kSlowFactor times as
+// long.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ Client::Client(std::string directory, std::string address, std::string secret, d
       timeout_s_(timeout_s) {}
 
 Result<std::unique_ptr<Client>> Client::open(std::string directory, std::string secret, double timeout_s) {
-  // The host's address is asked for now, not during a call, because a name server may take long to answer.
+  // The host is looked up here and not in a call, because a name server may take long to answer.
   DL_TRY_ASSIGN(std::string address, numeric_endpoint(directory));
   DL_TRY_ASSIGN(const std::string id, random_bytes(8));
   std::unique_ptr<Client> client(

@@ -23,14 +23,14 @@ guard_of() { ps -o ppid= -p "$(dlrun_of "$1")" | tr -d ' '; }
 
 @test "dlrun killed in mid-training: another goes on in the allocation from the newest checkpoint, nothing lost" {
   for script in train.sh exec.sh; do
-    job=$(submit -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps "$script" 120 40)
+    job=$(submit -N2 --dl-framework=generic --dl-learners=2 --dl-checkpoint=ck,every=10steps "$script" 240 40)
     trained "$job"
     [ "$(cat "/proc/$(guard_of "$job")/comm")" = dl-guard ]
     kill_process "$(dlrun_of "$job")"
     wait_state "$job" COMPLETED 40
     assert_contains "$(output "$job")" '^dlrun: dlrun was killed by signal 9 \(SIGKILL\); another has taken its place'
     assert_contains "$(output "$job")" '^\[1\] attempt 2 starts at train step [1-9][0-9]*0 with [1-9][0-9]*0 counted'
-    for r in 0 1; do assert_contains "$(output "$job")" "^\[$r\] done: 120 counted, none lost"; done
+    for r in 0 1; do assert_contains "$(output "$job")" "^\[$r\] done: 240 counted, none lost"; done
     [ "$(job_field "$job" Restarts)" = 0 ]
     assert_contains "$(events "$job")" '^2 DEPLOY restart of dlrun: dlrun was killed by signal 9 \(SIGKILL\)'
     [ ! -e "dl-$job/control.json" ]

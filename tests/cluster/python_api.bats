@@ -140,7 +140,7 @@ END
 
 @test "a job is paused and resumed, and goes on from what it saved; one that waits is cancelled" {
   run --separate-stderr python <<'END'
-import time, dl
+import os, time, dl
 def train(total):
     import numpy, dlckpt
     seen = numpy.zeros(1)
@@ -158,6 +158,7 @@ except TimeoutError as error: print(error)
 job.resume()
 print(job.result(timeout=100), job.status()["attempt"])
 other = dl.submit(time.sleep, 100, sbatch=["--hold"], time=5)
+os.environ["SCANCEL_STATE"] = "RUNNING"  # the user's own, for scancel
 other.cancel()
 other.cancel()
 try: other.result(timeout=30)

@@ -23,12 +23,14 @@ def find(name: str) -> str:
 
 
 def outside_any_job() -> Dict[str, str]:
-    """The environment without the variables of the job that this process may itself be part of."""
+    """The environment without the variables of the job that this process may itself be part of, and without the user's settings for Slurm's
+    commands: SCANCEL_STATE and the like would leave a job that is to be cancelled."""
     of_a_job = ("SLURM_", "DL_", "PMI", "OMPI_", "PRTE_", "TORCHELASTIC_")
+    settings = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SCANCEL_", "SPRIO_")
     of_a_learner = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
     kept = ("SLURM_CONF", "DL_CONFIG")
     return {name: value for name, value in os.environ.items()
-            if name in kept or not (name.startswith(of_a_job) or name in of_a_learner)}
+            if name in kept or not (name.startswith(of_a_job + settings) or name in of_a_learner)}
 
 
 def run(arguments: List[str], cwd: Optional[str] = None, timeout: Optional[float] = None) -> "subprocess.CompletedProcess[str]":

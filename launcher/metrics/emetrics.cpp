@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/metrics/emetrics.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -57,6 +59,13 @@ std::string group_in(const Json& record) {
   return known.empty() ? word : std::string(known);
 }
 
+// A number that no count can be would become a negative one, as if nothing were missing.
+int64_t left_out_in(const Json& record) {
+  const Json* said = record.find("left_out");
+  if (said == nullptr || !said->is_number_unsigned()) return 0;
+  return static_cast<int64_t>(std::min<uint64_t>(said->get<uint64_t>(), INT64_MAX));
+}
+
 }  // namespace
 
 Result<int64_t> read_emetrics(std::string_view line, std::vector<Found>* found) {
@@ -71,8 +80,7 @@ Result<int64_t> read_emetrics(std::string_view line, std::vector<Found>* found) 
     if (!value || member.name.empty() || ++count > kMostOfRecord) continue;
     found->push_back({group, member.name, *value, step, time, true});
   }
-  const Json* left_out = record.find("left_out");
-  return left_out != nullptr && left_out->is_number_unsigned() ? left_out->get<int64_t>() : int64_t{0};
+  return left_out_in(record);
 }
 
 }  // namespace dl::metrics

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -55,6 +56,24 @@ TEST(EmetricsTest, WhatIsNoRecordOrNoNumberIsPassedOver) {
     EXPECT_EQ(found_in(R"({"meta": {"time": )" + std::string(time) + R"(}, "values": {"a": 1}})"), "train/a=1") << time;
   // What the launcher measures is its own.
   EXPECT_EQ(found_in(R"({"grouplabel": "launcher", "values": {"save_s": 1}})"), "train/save_s=1");
+}
+
+TEST(EmetricsTest, RecordsThatWereLeftOutAreCountedHoweverManyTheyAre) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const std::vector<std::pair<std::string, int64_t>> kCases = {{"3", 3},
+                                                               {"0", 0},
+                                                               {"-1", 0},
+                                                               {"0.5", 0},
+                                                               {"\"3\"", 0},
+                                                               {"9223372036854775807", kMost},
+                                                               {"9223372036854775808", kMost},
+                                                               {"18446744073709551615", kMost}};
+  for (const auto& [said, count] : kCases) {
+    std::vector<Found> found;
+    const auto left_out = read_emetrics(R"({"values":{"a":1},"left_out":)" + said + "}", &found);
+    ASSERT_TRUE(left_out) << said;
+    EXPECT_EQ(*left_out, count) << said;
+  }
 }
 
 TEST(EmetricsTest, AnyBytesAreBorne) {

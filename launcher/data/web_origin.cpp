@@ -104,10 +104,13 @@ WebAnswer parse_answer(std::string_view headers) {
 
 std::string_view HeaderReader::take(std::string_view data) {
   if (done_) return data;
+  // What was there before holds no end of headers, but perhaps the beginning of one. With all of it looked through
+  // again for each piece, the work would grow with the square of what a server sends byte by byte.
+  size_t from = text_.size() - std::min<size_t>(3, text_.size());
   text_ += data;
-  for (;;) {
-    size_t end = text_.find("\r\n\r\n"), size = 4;
-    if (const size_t plain = text_.find("\n\n"); plain < end) end = plain, size = 2;
+  for (;; from = 0) {
+    size_t end = text_.find("\r\n\r\n", from), size = 4;
+    if (const size_t plain = text_.find("\n\n", from); plain < end) end = plain, size = 2;
     if (end == std::string::npos) {
       // No server has so many; what follows is taken for a body of an answer without a status.
       if (text_.size() > kMostHeaders) done_ = true;

@@ -25,7 +25,8 @@ void web_headers(const uint8_t* data, size_t size) {
   const std::string other = body_of(text, step, &pieces);
   must(whole.done() == pieces.done() && body == other, "the pieces in which an answer comes do not matter");
   const data::WebAnswer &one = whole.answer(), &two = pieces.answer();
-  must(one.status == two.status && one.length == two.length && one.etag == two.etag && one.mtime_ns == two.mtime_ns,
+  must(one.status == two.status && one.length == two.length && one.etag == two.etag && one.mtime_ns == two.mtime_ns &&
+           one.from == two.from && one.of == two.of && one.ranges == two.ranges && one.encoded == two.encoded,
        "an answer that comes in pieces says the same");
   must(one.length >= -1 && one.from >= -1 && one.of >= -1 && one.status >= 0 && one.status <= 999,
        "numbers are ones, or not told");

@@ -9,31 +9,12 @@
 
 #include "checkpoint/format/manifest_json.h"
 #include "common/base/parse.h"
+#include "tests/fuzz/random.h"
 
 namespace dl::ckpt::fuzz {
 namespace {
 
 constexpr int kMaxDepth = 16;
-
-// SplitMix64, which is ready at once: std::mt19937 takes longer to begin than a whole change does.
-class Random {
- public:
-  explicit Random(uint32_t seed) : state_(seed) {}
-  uint32_t operator()() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return static_cast<uint32_t>(z >> 32);
-  }
-  size_t below(size_t n) { return (*this)() % n; }
-  template <typename T, size_t N>
-  const T& one_of(const T (&choices)[N]) {
-    return choices[below(N)];
-  }
-
- private:
-  uint64_t state_;
-};
 
 // A value [at, end) of a JSON text. A member of an object begins with its name, at `from`; else `from` is `at`.
 struct Value {
@@ -129,6 +110,7 @@ class Changer {
     const size_t index = random_.below(values_.size());
     const Value& value = values_[index];
     const char first = text_[value.at];
+    if (value.from < value.at && random_.below(12) == 0) return name(value);
     if (first == '{' || first == '[') {
       // The outermost value stays what it is, so that no input shrinks to a mere number.
       if (index == 0 || random_.below(4) != 0) return among(index, first == '{');
@@ -195,6 +177,14 @@ class Changer {
     if (!is || random_.below(2) == 0) return number();
     return std::to_string(static_cast<int64_t>(static_cast<uint64_t>(*is) + random_.below(5) - 2));
   }
+  // The name of a member becomes that of another, or a similar one.
+  Change name(const Value& value) {
+    const size_t end = name_end(value);
+    if (const Value& other = any(); other.from < other.at && random_.below(2) == 0)
+      return {value.from, end, std::string(text_.substr(other.from, name_end(other) - other.from))};
+    return string({value.from, value.from, end, value.parent});
+  }
+  size_t name_end(const Value& value) const { return text_.rfind('"', value.at - 1) + 1; }
   Change string(const Value& value) {
     static constexpr const char* kPieces[] = {"/", "..", "%", "=", "\\u0000", "\\ud800", "\\\\", "\xc3\xa9", "\xc3"};
     std::string inner(text_.substr(value.at + 1, value.end - value.at - 2));

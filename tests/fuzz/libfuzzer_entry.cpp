@@ -6,7 +6,12 @@
 #include <utility>
 
 #include "tests/fuzz/json_mutator.h"
+#include "tests/fuzz/own_mutators.h"
 #include "tests/fuzz/target.h"
+
+#if defined(DL_FUZZ_OWN)
+#define DL_FUZZ_JSON_AT 0
+#endif
 
 #ifdef DL_FUZZ_JSON_AT
 namespace {
@@ -16,7 +21,9 @@ constexpr size_t kHead = DL_FUZZ_JSON_AT;
 
 std::optional<std::string> mutated(const std::string& text, size_t max_size, unsigned seed) {
   using namespace dl::ckpt::fuzz;
-#if defined(DL_FUZZ_PART_END)
+#if defined(DL_FUZZ_OWN)
+  return DL_FUZZ_OWN(text, seed, max_size);
+#elif defined(DL_FUZZ_PART_END)
   return mutate_parts(text, {DL_FUZZ_PART_END, kHead}, seed, max_size);
 #elif defined(DL_FUZZ_SEAL)
   if (seed % 16 < 13) return mutate_character(text, seed);
@@ -56,9 +63,12 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 #ifdef DL_FUZZ_JSON_AT
-// Most mutations keep JSON JSON.
+// Of so many changes one is blind; all others keep the form of the input.
+#ifndef DL_FUZZ_BLIND
+#define DL_FUZZ_BLIND 8
+#endif
 size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-  if (seed % 8 != 0 && size > kHead && max_size > kHead) {
+  if (seed % DL_FUZZ_BLIND != 0 && size > kHead && max_size > kHead) {
     const size_t put_there = put(mutated(std::string(reinterpret_cast<const char*>(data), size), max_size, seed), data);
     if (put_there > 0) return put_there;
   }

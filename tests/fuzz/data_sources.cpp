@@ -19,7 +19,10 @@ void data_sources(const uint8_t* data, size_t size) {
     must(source.to.empty() || (source.to.front() != '/' && ("/" + source.to + "/").find("/../") == std::string::npos),
          "no folder lies outside");
   }
-  const auto again = record::parse_sources(record::format_sources(*sources), "x");
+  static FirstTime first_time;
+  const std::string written = record::format_sources(*sources);
+  if (!first_time(written)) return;
+  const auto again = record::parse_sources(written, "x");
   must(again && *again == *sources, "what was written again is the same");
 }
 

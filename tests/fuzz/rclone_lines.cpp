@@ -50,7 +50,9 @@ void logged(const std::string& line) {
 
 void rclone_lines(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
+  static FirstTime first_time;
   for (const std::string& line : split(text, '\n')) {
+    if (!first_time(line)) continue;
     listed(line);
     logged(line);
   }

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import support
 import numpy as np
@@ -95,6 +96,11 @@ class Reading(support.Case):
         self.assertTrue(torch.equal(part, model["body"].weight[1:3, 2:5]))
         with self.assertRaisesRegex(dlckpt.InvalidError, r"has the shape \[4, 5\]; \[1:5, 0:5\] does not lie in it"):
             checkpoint.load("model/body.weight", (1, 0), (4, 5))
+        for box in (((1,), (2,)), ((1, 2, 0), (2, 3, 1)), ((1, 2), (2,))):
+            with self.assertRaisesRegex(dlckpt.InvalidError, r"has . numbers; allowed: one for each dimension of model/body.weight"):
+                checkpoint.load("model/body.weight", *box)
+        with self.assertRaisesRegex(dlckpt.InvalidError, "kind='jax'; allowed: 'numpy', 'torch', or None"):
+            checkpoint.load("model/body.weight", kind="jax")
         with self.assertRaisesRegex(dlckpt.NotFoundError, "holds no tensor model/x"):
             checkpoint.load("model/x")
 
@@ -231,6 +237,75 @@ class Partial(support.Case):
             self.checkpoint.load_into(other, rename={"mine.*": "*.*"})
         with self.assertRaisesRegex(dlckpt.InvalidError, "a list of patterns"):
             self.checkpoint.load_into(other, optional="mine.*")
+
+    def test_scalars_that_are_no_parameters_are_there_like_other_tensors(self):
+        """Counters of batch normalisation and of averages are in the record of a checkpoint, not among its tensors."""
+        def averaged():
+            return torch.optim.swa_utils.AveragedModel(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+        model = averaged()
+        model(torch.ones(4, 2))
+        model.n_averaged += 5
+        with dlckpt.attach(ema=model, dir=self.dir + "2") as job:
+            job.state["scalar"] = np.array(2.5)
+            job.save()
+        with dlckpt.open(self.dir + "2") as checkpoint:
+            counter = "ema/module.1.num_batches_tracked"
+            self.assertEqual(len(checkpoint), len(model.state_dict()) + 1)
+            self.assertEqual(len(list(checkpoint)), len(checkpoint))
+            self.assertIn(counter, checkpoint)
+            self.assertEqual(checkpoint.info(counter)[1:], ("int64", (), 8))
+            self.assertTrue(torch.equal(checkpoint[counter], torch.tensor(1)))
+            self.assertEqual(checkpoint.load(counter, kind="numpy").tolist(), 1)
+            self.assertEqual(checkpoint["state/scalar"], 2.5)
+            with self.assertRaisesRegex(dlckpt.InvalidError, r"offset=\(0,\) has 1 numbers; allowed: .* whose shape is \[\]"):
+                checkpoint.load(counter, (0,), (1,))
+            other = averaged()
+            report = checkpoint.load_into(other, "ema")
+            self.assertEqual((report.kept, report.unused), ({}, []))
+            self.assertEqual((int(other.n_averaged), int(other.module[1].num_batches_tracked)), (5, 1))
+            target = {"n_averaged": np.zeros((), np.float32)}
+            checkpoint.load_into(target, "ema", cast=True)
+            self.assertEqual(target["n_averaged"], 5)
+
+    def test_a_compiled_or_wrapped_module_is_loaded_under_the_names_of_the_inner_one(self):
+        for other in (torch.nn.DataParallel(net()), torch.compile(net(), backend="eager")):
+            report = self.checkpoint.load_into(other)
+            self.assertEqual(sorted(report.loaded), sorted(self.model.state_dict()))
+            self.assertTrue(torch.equal(list(other.parameters())[0], list(self.model.parameters())[0]))
+
+    def test_under_a_name_that_attach_was_not_given_the_names_are_told(self):
+        with self.assertRaisesRegex(dlckpt.MismatchError, r"holds nothing named 'net'; load_into\(..., name=...\) takes one of: model$"):
+            self.checkpoint.load_into(net(), "net")
+        with self.assertRaisesRegex(dlckpt.MismatchError, "x: the checkpoint has no model/x"):
+            self.checkpoint.load_into({"x": torch.zeros(1)})
+
+    def test_other_element_types_of_numpy(self):
+        saved = {"real": np.array([1.5, -2.5]), "complex": np.array([1 + 1j]), "negative": np.array([-1], np.int64)}
+        with dlckpt.attach(arrays=saved, dir=self.dir + "2") as job:
+            job.save()
+        with dlckpt.open(self.dir + "2") as checkpoint:
+            for kind in (np.zeros, torch.zeros):
+                target = {"real": kind(2), "complex": kind(1)}
+                with self.assertRaisesRegex(dlckpt.MismatchError, "complex: complex128 in the checkpoint, .* has no imaginary part"):
+                    checkpoint.load_into(target, "arrays", cast=True)
+                self.assertEqual(target["real"].tolist(), [0, 0])
+            target = {"real": np.zeros(2, np.int32), "complex": np.zeros(1, np.complex64), "negative": np.zeros(1, np.uint64)}
+            checkpoint.load_into(target, "arrays", cast=True)
+            self.assertEqual(target["real"].tolist(), [1, -2])
+            self.assertEqual(target["complex"].tolist(), [1 + 1j])
+
+    def test_what_numpy_needs_for_bfloat16_is_told(self):
+        with dlckpt.attach(arrays={"a": torch.ones(3, dtype=torch.bfloat16)}, dir=self.dir + "2") as job:
+            job.save()
+        before = sys.modules.get("ml_dtypes")
+        sys.modules["ml_dtypes"] = None  # as if it were not installed
+        try:
+            with self.assertRaisesRegex(dlckpt.InvalidError, "no bfloat16 of its own; install the package ml_dtypes, or .*kind='torch'"):
+                dlckpt.open(self.dir + "2").load("arrays/a", kind="numpy")
+        finally:
+            del sys.modules["ml_dtypes"]
+            if before is not None:
+                sys.modules["ml_dtypes"] = before
 
     def test_other_element_types(self):
         other = net().to(torch.float64)

@@ -279,7 +279,11 @@ def empty(kind: str, dtype: str, shape: Tuple[int, ...], big_endian: bool = Fals
     if kind == "numpy":
         import numpy as np
         if dtype == "bfloat16" or dtype.startswith("float8"):
-            import ml_dtypes  # only programs that have imported it have such arrays
+            try:
+                import ml_dtypes
+            except ImportError:
+                raise StateError("NumPy has no %s of its own; install the package ml_dtypes, or load it as a tensor of torch "
+                                 "(kind='torch')" % dtype) from None
             return np.empty(shape, dtype=getattr(ml_dtypes, dtype))
         return np.empty(shape, dtype=np.dtype(dtype).newbyteorder(">") if big_endian else dtype)
     from . import torch_adapter
@@ -287,10 +291,10 @@ def empty(kind: str, dtype: str, shape: Tuple[int, ...], big_endian: bool = Fals
 
 
 def copy(target: Any, values: Any) -> None:
-    """Copies the elements of an array into another one of the same dtype and shape."""
+    """Copies the elements of an array into another one of the same shape, and converts them if it has another dtype."""
     np = _numpy()
     if np is not None and isinstance(target, np.ndarray):
-        np.copyto(target, values)
+        np.copyto(target, values, casting="unsafe")
         return
     if cuda_array.is_one(target):
         target[...] = values

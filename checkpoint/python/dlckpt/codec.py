@@ -16,7 +16,7 @@ import math
 import re
 import sys
 from collections import Counter, OrderedDict, deque
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 from . import arrays, dtypes
 from .errors import StateError, is_of_device, of_framework
@@ -87,6 +87,13 @@ def encode(value: Any, path: str, sink: Optional[Sink], depth: int = 0) -> Any:
     if kind in (set, frozenset):
         return {"$": kind.__name__, "v": [_encode_key(item, path, depth) for item in sorted(value, key=repr)]}
     return _encode_foreign(value, path)
+
+
+def check_name(name: str) -> None:
+    """StateError if an object cannot have this name."""
+    _text(name, "attach()")
+    if name == "$":
+        raise StateError("attach(): an object cannot be named '$'; allowed: any other name")
 
 
 def _text(value: str, path: str) -> str:
@@ -282,6 +289,24 @@ def memory_order(reference: Dict[str, Any], dimensions: int) -> Optional[List[in
         raise StateError("the checkpoint says of an array of %d dimensions that their order in memory is %s" %
                          (dimensions, printable(repr(order)[:80])))
     return order
+
+
+def inline_arrays(value: Any, path: str) -> Iterator[Tuple[str, Dict[str, Any]]]:
+    """The arrays that are in a JSON value themselves, each with the path that encode() had for it."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from inline_arrays(item, "%s/%d" % (path, index))
+    elif isinstance(value, dict) and "$" not in value:
+        for key, item in value.items():
+            yield from inline_arrays(item, path + "/" + escape(key))
+    elif isinstance(value, dict) and value["$"] == "array":
+        yield path, value
+    elif isinstance(value, dict) and value["$"] in ("tuple", "deque"):
+        yield from inline_arrays(value.get("v"), path)
+    elif isinstance(value, dict) and value["$"] in ("dict", "odict"):
+        for key, item in value["v"]:
+            if type(key) in (str, int):
+                yield from inline_arrays(item, path + "/" + escape(key))
 
 
 def references(value: Any, found: Optional[Dict[str, Dict[str, Any]]] = None) -> Dict[str, Dict[str, Any]]:

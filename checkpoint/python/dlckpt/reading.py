@@ -2,6 +2,7 @@
 """dlckpt.open(): reads a checkpoint without owning its directory, and loads parts of it into a program of another shape."""
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -39,13 +40,14 @@ class Checkpoint(Mapping[str, Any]):
     dlckpt.open(). It takes no lease and writes nothing. Use it from one thread at a time."""
 
     def __init__(self, dir: Union[str, "os.PathLike[str]"], step: Optional[int] = None) -> None:
-        self.dir = os.fspath(dir)
+        self.dir = os.fsdecode(dir)
         self._reader = Reader(self.dir, step)
         self._look()
 
     def _look(self) -> None:
         self._passed_over = self._reader.message()
-        self._infos = {info.path: info for info in self._reader.tensors()}
+        self._tensors = {info.path: info for info in self._reader.tensors()}
+        self._scalars: Optional[Dict[str, Dict[str, Any]]] = None
         self._record: Optional[Dict[str, Any]] = None
         self._kinds: Dict[str, str] = {}
 
@@ -80,38 +82,62 @@ class Checkpoint(Mapping[str, Any]):
         self.close()
 
     def __len__(self) -> int:
-        return len(self._infos)
+        return len(self._tensors) + len(self._inline())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._infos)
+        return itertools.chain(self._tensors, self._inline())
 
     def __contains__(self, path: object) -> bool:
-        return path in self._infos
+        return path in self._tensors or path in self._inline()
 
     def __getitem__(self, path: str) -> Any:
-        if path not in self._infos:
+        if path not in self:
             raise KeyError(path)
         return self.load(path)
 
     def __repr__(self) -> str:
-        return "<dlckpt checkpoint of train step %d in %s: %d tensors>" % (self.step, self.dir, len(self))
+        return "<dlckpt checkpoint of train step %d in %s: %d tensors>" % (self.step, self.dir, len(self._tensors))
 
     def info(self, path: str) -> TensorInfo:
         """dtype, shape and bytes of a tensor, without loading it. NotFoundError."""
-        try:
-            return self._infos[path]
-        except KeyError:
-            raise NotFoundError("the checkpoint of train step %d in %s holds no tensor %s" % (self.step, self.dir, path)) from None
+        found = self._find(path)
+        if found is None:
+            raise NotFoundError("the checkpoint of train step %d in %s holds no tensor %s" % (self.step, self.dir, path))
+        return found
+
+    def _find(self, path: str) -> Optional[TensorInfo]:
+        found = self._tensors.get(path)
+        if found is not None:
+            return found
+        scalar = self._inline().get(path)
+        return None if scalar is None else TensorInfo(path, str(scalar["dtype"]), (), dtypes.size(scalar["dtype"]))
+
+    def _inline(self) -> Dict[str, Dict[str, Any]]:
+        """By path: scalars of the state, such as a counter among a module's buffers, which a save puts into the record."""
+        if self._scalars is None:
+            record = self._state() or {}
+            self._scalars = {}
+            for name, tree in dict(record.get("objects", {}), state=record.get("state")).items():
+                self._scalars.update(codec.inline_arrays(tree, codec.escape(name)))
+        return self._scalars
 
     def load(self, path: str, offset: Optional[Sequence[int]] = None, extent: Optional[Sequence[int]] = None,
              kind: Optional[str] = None) -> Any:
         """A tensor as a new array, or its elements [offset, offset + extent). ``kind``: "numpy" or "torch"; None: the kind that
         the saving program had, or NumPy's. NotFoundError, InvalidError (a box outside the tensor), CorruptError, IoError."""
         info = self.info(path)
+        if kind not in (None, "numpy", "torch"):
+            raise InvalidError("kind=%r; allowed: 'numpy', 'torch', or None" % (kind,))
+        for given, numbers in (("offset", offset), ("extent", extent)):
+            if numbers is not None and len(numbers) != len(info.shape):
+                raise InvalidError("%s=%s has %d numbers; allowed: one for each dimension of %s, whose shape is %s" %
+                                   (given, tuple(numbers), len(numbers), path, list(info.shape)))
         return self._new(info, kind or self._kind(path), offset, extent)
 
     def _new(self, info: TensorInfo, kind: str, offset: Optional[Sequence[int]], extent: Optional[Sequence[int]],
              big_endian: bool = False, order: Optional[Sequence[int]] = None) -> Any:
+        if info.path not in self._tensors:
+            return codec.decode(dict(self._inline()[info.path], kind=kind), _no_source)
         shape = info.shape if extent is None else tuple(int(n) for n in extent)
         try:
             value = arrays.empty(kind, info.dtype, shape, big_endian, order)
@@ -163,7 +189,7 @@ class Checkpoint(Mapping[str, Any]):
         used = {plan.source.path for plan in plans}
         below = codec.escape(name) + "/" if name else ""
         return Loaded([p.name for p in plans if not p.sliced], [p.name for p in plans if p.sliced], kept,
-                      sorted(path[len(below):] for path in self._infos if path.startswith(below) and path not in used))
+                      sorted(path[len(below):] for path in self if path.startswith(below) and path not in used))
 
     # ---- what load_into() is made of
 
@@ -178,8 +204,9 @@ class Checkpoint(Mapping[str, Any]):
             if other is None:
                 kept[key] = "left alone"
                 continue
-            info = self._infos.get("%s/%s" % (below, other) if below else other)
-            why, sliced = "the checkpoint has no %s" % other, False
+            path = "%s/%s" % (below, other) if below else other
+            info = self._find(path)
+            why, sliced = "the checkpoint has no %s" % path, False
             if info is not None:
                 why, sliced = _why_not(value, info, key, cast, _fits(key, slices))
             if info is not None and not why:
@@ -188,6 +215,9 @@ class Checkpoint(Mapping[str, Any]):
                 kept[key] = why
             else:
                 problems.append("%s: %s" % (key, why))
+        if problems and below and not any(path.startswith(below + "/") for path in self):
+            problems = ["it holds nothing named '%s'; load_into(..., name=...) takes one of: %s" %
+                        (name, ", ".join(self.objects() or sorted({path.split("/")[0] for path in self})[:8]) or "none")]
         if problems:
             raise MismatchError("the checkpoint of train step %d does not fit, nothing of it was loaded: %s%s" %
                                 (self.step, "; ".join(problems[:8]), "; and %d more" % (len(problems) - 8) if len(problems) > 8 else ""))
@@ -195,7 +225,9 @@ class Checkpoint(Mapping[str, Any]):
 
     def _load_plan(self, plan: _Plan) -> None:
         target = arrays.divided(plan.target)
-        if isinstance(target, Parts):
+        if plan.source.path not in self._tensors:
+            arrays.copy(target, self.load(plan.source.path, kind=arrays.describe(target, plan.name).kind))
+        elif isinstance(target, Parts):
             for offset, part in target.boxes:
                 self._fill_or_cast(part, plan.source, offset, arrays.describe(part, plan.name).shape)
         elif isinstance(target, Shard):
@@ -258,7 +290,8 @@ class Checkpoint(Mapping[str, Any]):
 
     def _kind(self, path: str) -> str:
         self._state()
-        kind = self._kinds.get(path, "numpy")
+        scalar = None if path in self._tensors else self._inline().get(path)
+        kind = self._kinds.get(path, "numpy") if scalar is None else scalar["kind"]
         # CuPy's arrays are read on the host. Without torch NumPy gives the same values.
         return "torch" if kind == "torch" and _can_import("torch") else "numpy"
 
@@ -277,7 +310,15 @@ def _can_import(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
+def _no_source(reference: Dict[str, Any]) -> Any:
+    raise CorruptError("the checkpoint's record refers to %s where a value belongs" % reference.get("path"))
+
+
 def _arrays_of(target: Any) -> List[Tuple[str, Any]]:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(target, torch.nn.Module):
+        from . import torch_adapter
+        target = torch_adapter.unwrap(target)
     tree = target.state_dict() if hasattr(target, "state_dict") else target
     if not isinstance(tree, Mapping):
         raise InvalidError("load_into() takes an object with state_dict(), or a dict of arrays; this is a %s" % type(target).__name__)
@@ -318,6 +359,8 @@ def _why_not(value: Any, info: TensorInfo, key: str, cast: bool, may_slice: bool
         return why, False
     if ours.dtype != info.dtype and not cast:
         return "%s in the checkpoint, %s in the program (cast=True converts)" % (info.dtype, ours.dtype), False
+    if info.dtype.startswith("complex") and not ours.dtype.startswith("complex"):
+        return "%s in the checkpoint, %s in the program, which has no imaginary part" % (info.dtype, ours.dtype), False
     if ours.global_shape == info.shape:
         return "", False
     shapes = "shape %s in the checkpoint, %s in the program" % (list(info.shape), list(ours.global_shape))

@@ -261,6 +261,45 @@ class Torch(support.Case):
         self.assertEqual((yours["seen"], yours["a"].tolist()), ([1, 2], [0, 1, 2]))
         self.assertEqual((job.state["best"], job.state["note"], job.state["ema"].tolist()), (0.97, "ü", [0, 1, 2, 3]))
 
+    def test_a_default_device_of_the_program_is_not_that_of_what_is_restored(self):
+        """Programs call torch.set_default_device("cuda"); here "meta" stands for it, where a value would be lost."""
+        if not hasattr(torch, "set_default_device"):
+            self.skipTest("this torch has no default device")
+        def objects():
+            model = network()
+            return {"model": model, "opt": torch.optim.Adam(model.parameters(), lr=0.1), "odd": [torch.arange(3).to(torch.complex64).conj()]}
+        first = objects()
+        train(first["model"], first["opt"])
+        second = objects()
+        with torch.device("meta"):
+            with dlckpt.attach(dir=self.dir, **first) as job:
+                job.state["mean"] = first["model"][0].weight.detach().clone()
+                job.save()
+            with dlckpt.attach(dir=self.dir, **second) as job:
+                self.assertTrue(torch.equal(job.state["mean"], first["model"][0].weight))
+            with dlckpt.open(self.dir) as checkpoint:
+                self.assertTrue(torch.equal(checkpoint["model/0.weight"], first["model"][0].weight))
+        self.assertTrue(same(first["opt"].state_dict(), second["opt"].state_dict()))
+        self.assertTrue(torch.equal(first["odd"][0], second["odd"][0]))
+
+    def test_a_run_with_mixed_precision_goes_on_from_one_without(self):
+        """A GradScaler that is disabled saves an empty state, and an enabled one refuses such a state."""
+        if not hasattr(torch, "amp") or not hasattr(torch.amp, "GradScaler"):
+            self.skipTest("this torch has no GradScaler for the CPU")
+
+        def scaler(enabled):
+            return torch.amp.GradScaler("cpu", init_scale=8.0, enabled=enabled)
+        with dlckpt.attach(model=network(), scaler=scaler(False), dir=self.dir) as job:
+            job.save()
+        enabled = scaler(True)
+        with dlckpt.attach(model=network(), scaler=enabled, dir=self.dir) as job:
+            self.assertTrue(job.restored)
+            self.assertEqual(enabled.get_scale(), 8.0)
+            job.step_done()
+            job.save()
+        with dlckpt.attach(model=network(), scaler=scaler(False), dir=self.dir) as job:
+            self.assertEqual(job.train_step, 1)
+
     def test_a_module_that_does_not_fit_is_refused_by_name_and_left_unchanged(self):
         self.save(model=network())
         wider = nn.Sequential(nn.Linear(4, 7), nn.BatchNorm1d(7), nn.Linear(7, 2), nn.Linear(2, 2))
@@ -294,6 +333,12 @@ class Torch(support.Case):
         with dlckpt.attach(model=other, opt=opt, dir=self.dir, strict=False):
             self.assertTrue(same(model.state_dict(), other.state_dict()))
         self.saying("opt")
+
+    def test_a_tensor_of_a_class_that_wraps_others_is_refused_at_once(self):
+        if not hasattr(torch, "masked"):
+            self.skipTest("this torch has no such tensor")
+        with self.assertRaisesRegex(dlckpt.StateError, "odd/a: a tensor of the class MaskedTensor has no memory of its own; give the plain"):
+            dlckpt.attach(odd={"a": torch.masked.masked_tensor(torch.ones(2), torch.tensor([True, False]))}, dir=self.dir)
 
     def test_what_cannot_be_attached_or_stored_is_refused_at_once(self):
         class Pickled:

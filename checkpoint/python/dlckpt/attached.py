@@ -306,6 +306,9 @@ class Attached:
         missing = [e.name for e in self._shared if e.name not in saved]
         unknown = sorted(set(saved) - {e.name for e in self._shared})
         problems = []
+        advice = "start anew with another dir, into which dlckpt.open(%r).load_into() takes parts of this one" % self._dir
+        if (missing or unknown) and not shared.get("foreign"):
+            advice = "give attach() the same objects as before, or strict=False; or " + advice
         if missing:
             problems.append("attach() was given %s, of which the checkpoint has nothing" % ", ".join(missing))
         if unknown:
@@ -324,8 +327,8 @@ class Attached:
                 if e.name in own["objects"]:
                     problems += e.check(own["objects"][e.name])
         if problems:
-            raise MismatchError("the checkpoint of train step %d does not fit the program, nothing of it was loaded: %s" %
-                                (step, "; ".join(problems)))
+            raise MismatchError("the checkpoint of train step %d does not fit the program, nothing of it was loaded: %s (%s)" %
+                                (step, "; ".join(problems), advice))
         return set(missing)
 
     def _register_targets(self, step: int, shared: Dict[str, Any],

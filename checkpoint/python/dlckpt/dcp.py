@@ -296,7 +296,7 @@ class _Target:
         self._start: Tuple[int, ...] = ()
         zeros = (0,) * len(entry.stored_size)
         if entry.plain and not entry.size:  # a scalar cannot be divided, so each learner reads it
-            self._memory = torch.empty((), dtype=torch_adapter.dtype_of(entry.dtype))
+            self._memory = torch.empty((), dtype=torch_adapter.dtype_of(entry.dtype), device="cpu")
             context.tensor(entry.path, entry.dtype, (), self._memory.data_ptr(), flags=library.REPLICATED, owner=self._memory)
             return
         if not items:
@@ -314,7 +314,7 @@ class _Target:
             self._memory = first.detach()
         else:
             try:
-                self._memory = torch.empty(extent, dtype=dtype)
+                self._memory = torch.empty(extent, dtype=dtype, device="cpu")
             except Exception as error:
                 raise of_framework(error, entry.path, "no memory could be made for it") from error
         host = arrays.into_place(self._memory, device=True)

@@ -116,6 +116,15 @@ class SchedulerEntry(StatefulEntry):
         return torch_adapter.check_scheduler(self.value, plain, self.name)
 
 
+class ScalerEntry(StatefulEntry):
+    """A GradScaler of torch. One that is disabled has an empty state, which an enabled one refuses; it then begins as the program
+    made it, since the run that saved had no scale."""
+
+    def apply(self, state: Any) -> None:
+        if state:
+            self.value.load_state_dict(state)
+
+
 class ArraysEntry(Entry):
     """An array, tensor or Shard, or nested dicts and lists of them: restored in place."""
 
@@ -341,6 +350,8 @@ def entry(name: str, value: Any) -> Entry:
             return OptimizerEntry(name, value)
         if torch_adapter.is_scheduler(value):
             return SchedulerEntry(name, value)
+        if any(base.__name__ == "GradScaler" and base.__module__.startswith("torch.") for base in type(value).__mro__):
+            return ScalerEntry(name, value)
         if isinstance(value, torch.Generator):
             return TorchGeneratorEntry(name, value)
     adapted = _of_other_frameworks(name, value)

@@ -39,6 +39,9 @@ def describe_tensor(tensor: torch.Tensor, where: str) -> Tuple[str, Tuple[int, .
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         what = "quantized" if tensor.is_quantized else "meta" if tensor.device.type == "meta" else str(tensor.layout)
         raise StateError("%s: a %s tensor cannot be stored; give a dense one" % (where, what))
+    if type(tensor).__name__ != "DTensor" and tensor.device.type == "cpu" and tensor.numel() and not tensor.data_ptr():
+        raise StateError("%s: a tensor of the class %s has no memory of its own; give the plain tensors of which it is made" %
+                         (where, type(tensor).__name__))
     if tensor.dtype not in _NAME_OF:
         raise StateError("%s: a tensor of %s cannot be stored; allowed: %s" % (where, tensor.dtype, ", ".join(dtypes.DTYPES)))
     return _NAME_OF[tensor.dtype], tuple(int(n) for n in tensor.shape)
@@ -112,7 +115,7 @@ def tensor_to_store(tensor: torch.Tensor, staging: Any = None, strided: bool = F
         return in_place
     with torch.no_grad():
         fits = isinstance(staging, _Copy) and staging.tensor.dtype == tensor.dtype and staging.tensor.shape == tensor.shape
-        copy = staging if fits else _Copy(torch.empty(tensor.shape, dtype=tensor.dtype))
+        copy = staging if fits else _Copy(torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu"))
         copy.tensor.copy_(tensor)
     return _memory(copy.tensor)._replace(owner=copy)
 
@@ -127,7 +130,7 @@ def tensor_into_place(tensor: torch.Tensor, device: bool = False) -> Memory:
     in_place = _strided(tensor) if 0 not in tensor.stride() else None
     if in_place is not None:
         return in_place
-    host = torch.empty(tensor.shape, dtype=tensor.dtype)
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
 
     def finish() -> None:
         with torch.no_grad():
@@ -138,7 +141,7 @@ def tensor_into_place(tensor: torch.Tensor, device: bool = False) -> Memory:
 
 def empty_tensor(dtype: str, shape: Tuple[int, ...]) -> torch.Tensor:
     """A new CPU tensor. StateError if this torch lacks the element type."""
-    return torch.empty(shape, dtype=dtype_of(dtype))
+    return torch.empty(shape, dtype=dtype_of(dtype), device="cpu")  # not the program's default device
 
 
 def size_of(sizes: List[int]) -> torch.Size:
@@ -202,7 +205,8 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Any, name: str) -> 
     ours = [len(group["params"]) for group in optimizer.param_groups]
     theirs = [len(group.get("params", ())) for group in groups]
     if ours != theirs:
-        return ["%s: the checkpoint has parameter groups of %s parameters, the program's optimizer %s" % (name, theirs, ours)]
+        return ["%s: the checkpoint has parameter groups of %s parameters, the program's optimizer %s; make the same groups before "
+                "attach()" % (name, theirs, ours)]
     problem = _check_slots(optimizer, state.get("state"), name)
     if problem:
         return [problem]

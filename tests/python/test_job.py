@@ -286,6 +286,30 @@ class Loop(support.Case):
         finally:
             signal.signal(signal.SIGTERM, before)
 
+    def test_calls_of_several_threads_wait_for_one_another(self):
+        a, wrong = np.zeros(100000), []
+        job = self.job(a, keep=200, rng=False)
+
+        def save():
+            for _ in range(15):
+                try:
+                    with lock:
+                        job.train_step += 1
+                    job.save(wait=False)
+                    job.metric("loss", 1.0)
+                    job.wait()
+                except BaseException as error:
+                    wrong.append(error)
+        lock = threading.Lock()
+        threads = [threading.Thread(target=save) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        job.close()
+        self.assertEqual(saved_steps(self.dir)[-1], 60)
+
     def test_it_works_off_the_main_thread(self):
         def run():
             result.extend(self.job().steps(3))

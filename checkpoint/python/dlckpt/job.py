@@ -19,6 +19,7 @@ from .progress import Progress
 from .run_id import find_run_id
 from .settings import Every, find_settings
 from .signals import StopSignals
+from .turns import all_in_turn
 from .world import World, find_world
 
 EXIT_SAVED = 75
@@ -75,7 +76,7 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
     if "state" in objects:
         raise InvalidError("attach(state=...): the name 'state' is used by job.state; choose another")
     for name in objects:
-        codec.encode(name, "attach()", None)  # raises an error for a name that cannot be stored
+        codec.check_name(name)
     entries: List[Entry] = [entry(name, value) for name, value in objects.items() if value is not None]
     if rng:
         entries.append(DefaultRandomEntry("default random generators", None))
@@ -106,12 +107,10 @@ def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final
 
 
 class Job(Progress):
-    """A training job with its checkpoints; made by attach(). Use it from one thread.
-
+    """A training job with its checkpoints; made by attach(). If several threads use it, one call waits for another.
     state       a dict of your own plain values and arrays, saved with the rest. The same on all learners.
     train_step  the next train step to run = how many are done
     world       (rank, size)
-
     And batch, local_batch, accumulation, lr_scale and samples, of progress.py.
     """
 
@@ -150,9 +149,9 @@ class Job(Progress):
         would otherwise be lost unnoticed: NoSpaceError, IoError and so on, all derived from dlckpt.Error.
 
         After a restore the random generators are restored when the first train step begins, so that draws of the program
-        between attach() and the loop (iter() of a DataLoader makes some) change nothing.
-
-        If you leave the loop by ``break``, call finish() afterwards."""
+        between attach() and the loop (iter() of a DataLoader makes some) change nothing. If you leave the loop by ``break``, call
+        finish(); the train step in which a loop is left does not count as done, unless you call step_done() before. So write
+        zip(job.steps(total), loader), and not the other way round."""
         if self._in_steps:
             raise InvalidError("job.steps() is already being iterated over; allowed: one loop at a time")
         batches = self._batches
@@ -213,8 +212,7 @@ class Job(Progress):
         return self._entry(name).value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Replaces a pytree of JAX, whose arrays are immutable, by one of the same structure, which the next save then saves.
-        InvalidError for an object of another kind: change that in place instead."""
+        """Replaces a pytree of JAX by one of the same structure, which the next save saves. InvalidError for other objects."""
         found = self._entry(name)
         if type(found).__name__ != "TreeEntry":
             raise InvalidError("job['%s'] cannot be replaced, since attach() saves the object that it was given: change that one in "
@@ -311,8 +309,6 @@ class Job(Progress):
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
-
-    # ---- inside --------------------------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
         if self.world.rank == 0:
@@ -468,3 +464,6 @@ class Job(Progress):
         not end a learner that dlrun lets finish, nor turn the exit status of one that has just saved into that of a kill."""
         if self._signals is not None and self._signals.under_dlrun:
             self._signals = None
+
+
+all_in_turn(Job, "check", "finish", "save", "wait", "metric", "files", "close")

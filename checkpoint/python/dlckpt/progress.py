@@ -9,6 +9,7 @@ from .entries import Entry
 from .errors import InvalidError
 from .noise import NoiseScale
 from .samplers import GlobalBatches
+from .turns import Turns
 from .voting import vote
 from .world import World
 
@@ -25,6 +26,7 @@ class Progress:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self._turns = Turns()
         self.train_step = 0
         self._entries: List[Entry] = []
         self._asked = asked_batch()

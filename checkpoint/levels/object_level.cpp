@@ -291,10 +291,21 @@ Status send_pins(Io& io, const std::string& dir, ObjectLevel& level, const Objec
     if (!is_here(name)) continue;
     const bool pinned_there = there.pinned.count(name.save_id) > 0;
     if (!pinned_there && is_pinned(io, dir, name)) DL_TRY(put_pin(io, dir, name, level));
-    if (pinned_there && was_unpinned(io, dir, name))
-      DL_TRY(patiently(level, [&] { return level.erase(key_of(name, kPinnedName)); }));
+    if (pinned_there && was_unpinned(io, dir, name)) DL_TRY(unpin_object(level, name));
   }
   return {};
+}
+
+Status pin_object(ObjectLevel& level, const CheckpointName& name, const std::string& note) {
+  DL_TRY(put_text(level, key_of(name, kPinnedName), note + "\n"));
+  DL_TRY_ASSIGN(const auto sizes, sizes_of(level, name));
+  if (sizes.count(key_of(name, kManifestName)) > 0) return {};
+  DL_TRY(unpin_object(level, name));
+  return Error{Errc::kNotFound, format_checkpoint_name(name) + " was removed from the object store meanwhile"};
+}
+
+Status unpin_object(ObjectLevel& level, const CheckpointName& name) {
+  return patiently(level, [&] { return level.erase(key_of(name, kPinnedName)); });
 }
 
 Status fetch_checkpoint(ObjectLevel& level, const CheckpointName& name, Io& io, const std::string& dir,

@@ -95,6 +95,12 @@ Result<bool> send_checkpoint(Io& io, const std::string& dir, const CheckpointNam
 // the store has.
 Status send_pins(Io& io, const std::string& dir, ObjectLevel& level, const ObjectListing& there);
 
+// Pins a checkpoint that is committed there; a pin that it has already is replaced. kNotFound: it was removed
+// meanwhile, and no pin is left.
+Status pin_object(ObjectLevel& level, const CheckpointName& name, const std::string& note);
+// Takes its pin back. Success also if it is not pinned.
+Status unpin_object(ObjectLevel& level, const CheckpointName& name);
+
 // Copies a checkpoint into `dir`, where it is published, with its pin, only after every byte was verified. If a file is
 // damaged in the object store or on its way, the result is kCorrupt, and nothing is published. The caller must hold the
 // lease of `dir`.

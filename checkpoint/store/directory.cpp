@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/retention/retention.h"
@@ -27,6 +29,23 @@ uint64_t random_u64() {
   // For kernels without getrandom: this is random enough for names that only have to differ.
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   return static_cast<uint64_t>(now) * 0x9E3779B97F4A7C15U ^ static_cast<uint64_t>(getpid());
+}
+
+std::string from_root(const std::string& path) {
+  if (path.empty() || path.front() == '/') return path;
+  std::error_code failure;
+  const std::filesystem::path here = std::filesystem::current_path(failure);
+  return failure ? path : (here / path).string();
+}
+
+Status refuse_checkpoint(const std::string& dir) {
+  std::filesystem::path path = dir;
+  if (!path.has_filename()) path = path.parent_path();  // it ends in a slash
+  const auto name = parse_checkpoint_name(path.filename().string());
+  if (!name) return {};
+  const std::string above = path.has_parent_path() ? path.parent_path().string() : ".";
+  return Error{Errc::kInvalid, dir + " is one checkpoint; allowed: a checkpoint directory, such as " + above +
+                                   ", of which this is train step " + std::to_string(name->step)};
 }
 
 Result<std::vector<CheckpointName>> scan_checkpoints(Io& io, const std::string& dir) {

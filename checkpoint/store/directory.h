@@ -12,6 +12,12 @@
 
 namespace dl::ckpt {
 
+// The path from the root, so that it still leads there when the program has changed its working directory. As it is if
+// it is empty, or if there is no working directory any more.
+std::string from_root(const std::string& path);
+// kInvalid if the path has the name of one checkpoint in a directory: nobody keeps checkpoints in a checkpoint.
+Status refuse_checkpoint(const std::string& dir);
+
 // The names of committed checkpoints, newest (highest generation) first. Their content is not looked at.
 Result<std::vector<CheckpointName>> scan_checkpoints(Io& io, const std::string& dir);
 

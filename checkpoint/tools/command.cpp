@@ -6,9 +6,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 
 #include "checkpoint/store/directory.h"
 #include "checkpoint/store/file.h"
+#include "checkpoint/tools/objects.h"
 #include "common/base/local_time.h"
 #include "common/base/parse.h"
 
@@ -20,7 +23,12 @@ Target resolve_target(const std::string& path) {
   const size_t slash = clean.rfind('/');
   const std::string last = slash == std::string::npos ? clean : clean.substr(slash + 1);
   const auto name = parse_checkpoint_name(last);
-  if (!name) return Target{clean, std::nullopt};
+  if (!name) {  // "." in a checkpoint, or a link to one, is that checkpoint
+    std::error_code failure;
+    const std::filesystem::path real = std::filesystem::canonical(clean, failure);
+    const auto meant = failure ? std::nullopt : parse_checkpoint_name(real.filename().string());
+    return meant ? Target{real.parent_path().string(), meant} : Target{clean, std::nullopt};
+  }
   if (slash == std::string::npos) return Target{".", name};
   return Target{slash == 0 ? "/" : clean.substr(0, slash), name};
 }
@@ -28,6 +36,9 @@ Target resolve_target(const std::string& path) {
 Status check_directory(const std::string& dir) {
   Io::Info info;
   const int rc = posix_io().stat(dir, &info);
+  if (rc == -ENOENT && is_object_place(dir))
+    return Error{Errc::kNotFound, "there is no directory " + dir + "; if it is a place in an object store, fetch the " +
+                                      "checkpoint first: dlckpt fetch " + dir + " DIR"};
   if (rc == -ENOENT) return Error{Errc::kNotFound, "there is no directory " + dir};
   if (rc == -ENOTDIR || (rc == 0 && !info.directory))
     return Error{Errc::kNotFound, dir + " is not a directory; allowed: a checkpoint directory, or a checkpoint in one"};
@@ -36,6 +47,7 @@ Status check_directory(const std::string& dir) {
 }
 
 Status make_directory(const std::string& dir) {
+  DL_TRY(refuse_checkpoint(dir));
   const int rc = posix_io().mkdir(dir);
   if (rc == 0 || rc == -EEXIST) return check_directory(dir);
   return io_error("make the directory", dir, rc);

@@ -237,7 +237,7 @@ Result<CheckpointName> save(const ImportOptions& options, const Source& source) 
 }
 
 Result<CheckpointName> import(const ImportOptions& options, Source* source) {
-  if (::mkdir(options.dir.c_str(), 0777) != 0 && errno != EEXIST) return errno_error("make " + options.dir, errno);
+  DL_TRY(make_directory(options.dir));
   DL_TRY(refuse_second(options));
   DL_TRY(add_source(options, source));
   DL_TRY(rename_and_select(options, source));

@@ -54,6 +54,30 @@ setup() {
     and (.groups | map(.group) | index("model/") != null) and .blobs[0].path == "data/cursor"'
 }
 
+@test "a link to a checkpoint is that checkpoint, and so is the full stop in it" {
+  ln -s "$dir/$name" "$BATS_TEST_TMPDIR/best"
+  cd "$dir/$name"
+  for path in "$BATS_TEST_TMPDIR/best" "$BATS_TEST_TMPDIR/best/" . ./; do
+    for command in show verify ls pin unpin; do
+      run "$dlckpt" "$command" "$path"
+      [ "$status" -eq 0 ] || { echo "$command $path: $output"; false; }
+      [[ $output == *"$name"* ]]
+    done
+  done
+  run "$dlckpt" gc --dry-run .
+  [ "$status" -eq 2 ]
+  [[ $output == *"one checkpoint"* ]]
+}
+
+@test "dlckpt fork and import make no directory of checkpoints in a checkpoint" {
+  run "$dlckpt" fork "$dir" "$dir/$name"
+  [ "$status" -eq 2 ]
+  [[ $output == *"$name is one checkpoint; allowed: a checkpoint directory, such as $dir, of which this is train step 1"* ]]
+  run "$dlckpt" import --safetensors x "$dir/$name/" --step 2
+  [ "$status" -eq 2 ]
+  [ ! -e "$dir/$name/LEASE" ] && [ -z "$(find "$dir/$name" -mindepth 1 -type d)" ]
+}
+
 @test "dlckpt verify judges without libhdf5" {
   run "$dlckpt" verify "$dir"
   [ "$status" -eq 0 ]

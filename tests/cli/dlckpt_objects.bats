@@ -130,6 +130,41 @@ pinned_in() { "$dlckpt" ls "$1" --json | jq -c '[.[] | select(.pinned) | .step]'
   [ "$(pinned_in box:run)" = '[]' ]
 }
 
+@test "a pin is set and taken back in the store itself, also when the directory is lost, and each other command says what to do" {
+  folder_remote
+  checkpoints ck 1 2
+  "$dlckpt" send ck box:run --step 1
+  "$dlckpt" send ck box:run
+  name=$(basename ck/step-000000000001.*)
+  rm -rf ck
+  [ "$("$dlckpt" pin "box:run/$name" --note why --json | jq -c '[.place, .name == "'"$name"'", .step, .pinned]')" = '["box:run",true,1,true]' ]
+  [ "$(cat box/run/"$name"/PINNED)" = why ]
+  run "$dlckpt" pin box:run
+  [ "$status" -eq 0 ]
+  contains "$output" '^step-000000000002.*: pinned$'
+  "$dlckpt" pin box:run --step 1 # which is pinned: its note stays
+  [ "$(cat box/run/"$name"/PINNED)" = why ]
+  [ "$(pinned_in box:run)" = '[2,1]' ]
+  run "$dlckpt" unpin box:run --step 1
+  contains "$output" ': not pinned any more$'
+  run "$dlckpt" unpin box:run --step 1
+  [ "$status" -eq 0 ]
+  contains "$output" ': it was not pinned$'
+  [ "$(pinned_in box:run)" = '[2]' ]
+  run "$dlckpt" unpin box:run --step 9
+  [ "$status" -eq 3 ]
+  contains "$output" '^dlckpt: no checkpoint of train step 9 in box:run$'
+  run "$dlckpt" pin nobox:run
+  [ "$status" -eq 3 ]
+  contains "$output" 'not in your rclone configuration'
+  for command in show verify 'export --h5 out.h5' gc; do
+    # shellcheck disable=SC2086  # several words
+    run "$dlckpt" $command box:run
+    [ "$status" -eq 3 ]
+    contains "$output" 'no directory box:run; if it is a place in an object store, .*: dlckpt fetch box:run DIR$'
+  done
+}
+
 @test "a file PINNED that is lost from the directory is not taken for an unpin, and one of an older store is no need" {
   folder_remote
   checkpoints ck 1 2

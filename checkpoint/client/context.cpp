@@ -79,6 +79,7 @@ Result<std::unique_ptr<Context>> Context::open(Settings settings, Io& io) {
   const Settings& s = context->settings_;
   if (s.memory_bytes > 0) DL_TRY(check_memory_wish(s.memory_bytes));
   DL_TRY(context->make_directory());
+  if (!s.lease_token.empty()) DL_TRY(context->open_here_.enter(s.dir, s.rank));
   Committer::Parts parts;
   if (s.rank == 0) {
     DL_TRY_ASSIGN(parts.lease_token, context->take_lease());

@@ -15,6 +15,7 @@
 #include "checkpoint/client/announcer.h"
 #include "checkpoint/client/commit_thread.h"
 #include "checkpoint/client/holders.h"
+#include "checkpoint/client/open_here.h"
 #include "checkpoint/client/pacer.h"
 #include "checkpoint/client/progress_link.h"
 #include "checkpoint/client/registry.h"
@@ -127,6 +128,7 @@ class Context {
   const Settings settings_;
   Io& io_;
   ForkMark fork_mark_;
+  OpenHere open_here_;  // under dlrun
   // nullptr without dlrun. All members of the page are atomic, because the background thread reports saves there.
   std::shared_ptr<ProgressLink> page_;
   Registry registry_;

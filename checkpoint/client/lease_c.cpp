@@ -3,6 +3,7 @@
 // took 8 ms at each start.
 #include "checkpoint/client/c_errors.h"
 #include "checkpoint/include/dlckpt_lease.h"
+#include "checkpoint/store/directory.h"
 #include "checkpoint/store/lease.h"
 
 struct dlckpt_lease {
@@ -17,7 +18,7 @@ dlckpt_error dlckpt_lease_acquire(const char* dir, const char* owner, const char
   return dl::ckpt::run(dl::ckpt::open_message(), [&]() -> dl::Status {
     if (!dir || !*dir || !owner)
       return dl::Error{dl::Errc::kInvalid, "dir or owner is NULL, or dir is empty; allowed: both given"};
-    DL_TRY_ASSIGN(dl::ckpt::Lease lease, dl::ckpt::Lease::acquire(dl::ckpt::posix_io(), dir, owner,
+    DL_TRY_ASSIGN(dl::ckpt::Lease lease, dl::ckpt::Lease::acquire(dl::ckpt::posix_io(), dl::ckpt::from_root(dir), owner,
                                                                   job_id ? job_id : "", DLCKPT_LEASE_EXPIRY_S));
     *out = new dlckpt_lease{std::move(lease)};
     return {};

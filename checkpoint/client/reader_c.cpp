@@ -77,11 +77,13 @@ dlckpt_error dlckpt_reader_open(const char* dir, int64_t step, dlckpt_reader** o
     if (step != DLCKPT_LATEST && (step < 0 || step > dl::ckpt::kMaxStep))
       return Error{Errc::kInvalid, std::to_string(step) + " is no train step; allowed: 0 to " +
                                        std::to_string(dl::ckpt::kMaxStep) + ", or DLCKPT_LATEST"};
+    DL_TRY(dl::ckpt::refuse_checkpoint(dir));
+    const std::string path = dl::ckpt::from_root(dir);
     DL_TRY_ASSIGN(
         dl::ckpt::Reader reader,
-        dl::ckpt::Reader::open(dl::ckpt::posix_io(), dir, step == DLCKPT_LATEST ? std::nullopt : std::optional(step)));
+        dl::ckpt::Reader::open(dl::ckpt::posix_io(), path, step == DLCKPT_LATEST ? std::nullopt : std::optional(step)));
     std::string note = dl::join(reader.passed_over(), "; ");
-    *out = new dlckpt_reader{dir, std::move(reader), std::move(note), {}};
+    *out = new dlckpt_reader{path, std::move(reader), std::move(note), {}};
     return {};
   });
 }

@@ -4,6 +4,7 @@
 #include "checkpoint/device/strided.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/names.h"
+#include "checkpoint/store/directory.h"
 #include "common/base/parse.h"
 
 namespace dl::ckpt {
@@ -190,7 +191,7 @@ Status Registry::add_member(const char* name_text, const char* path, bool per_ra
                  "this rank has registered " + std::to_string(kMaxMembers) + " members; allowed: no more than that"};
   forget_tensor(name);
   blobs_.erase(name);
-  members_[name] = RegisteredMember{path, per_rank};
+  members_[name] = RegisteredMember{from_root(path), per_rank};
   return {};
 }
 

@@ -336,9 +336,12 @@ Result<Resolved> resolve(const dlckpt_options* given) {
 
 Result<Settings> resolve_settings(const dlckpt_options* given) {
   DL_TRY_ASSIGN(Resolved resolved, resolve(given));
-  if (resolved.settings.dir.empty())
+  Settings& settings = resolved.settings;
+  if (settings.dir.empty())
     return Error{Errc::kInvalid, "no checkpoint directory: set options.dir, DL_CHECKPOINT_DIR or CHECKPOINT_DIR"};
-  return std::move(resolved.settings);
+  DL_TRY(refuse_checkpoint(settings.dir));
+  settings.dir = from_root(settings.dir);
+  return std::move(settings);
 }
 
 }  // namespace dl::ckpt

@@ -143,7 +143,8 @@ enum { DLCKPT_MODE_ASYNC = 1, DLCKPT_MODE_SYNC = 2, DLCKPT_MODE_LAZY = 3 };
 typedef struct dlckpt_options {
   size_t struct_size;   /* sizeof(dlckpt_options): lets the struct grow */
   const char* dir;      /* checkpoint directory. Else DL_CHECKPOINT_DIR, else the path in DL_CHECKPOINT, else
-                           CHECKPOINT_DIR. Created if missing (its parent must exist). */
+                           CHECKPOINT_DIR. Created if missing (its parent must exist). A relative path is of the working
+                           directory at the time of dlckpt_open. */
   int rank, world_size; /* world_size 0: from DL_ROLE_RANK/DL_ROLE_SIZE (which do not count parameter servers), else
                            DL_RANK/DL_WORLD_SIZE, else RANK/WORLD_SIZE, else OMPI_COMM_WORLD_RANK/_SIZE, else PMIX_RANK
                            with SLURM_NTASKS, else SLURM_PROCID/SLURM_STEP_NUM_TASKS, else 0 of 1 */
@@ -208,9 +209,10 @@ enum { DLCKPT_SETTING_DIR = 1, DLCKPT_SETTING_EVERY = 2, DLCKPT_SETTING_KEEP = 4
  * longer commit. Rank 0 takes the directory's lease, or uses the one in DL_CHECKPOINT_LEASE.
  *   options  NULL: all from the environment. Copied
  *   out      on success a context, to be closed by dlckpt_close; on error NULL
- *   Errors   BUSY (another job holds the directory), NOT_FOUND (the parent of dir), INVALID (also if options.objects
- *            cannot be used, such as for want of dlckpt or rclone on this node, or because others may read rclone's
- *            configuration), DENIED, NO_SPACE, IO, MEMORY; dlckpt_open_error returns the message
+ *   Errors   BUSY (another job holds the directory, or this process has it open), NOT_FOUND (the parent of dir),
+ *            INVALID (also if dir is one checkpoint in a directory of them, or if options.objects cannot be used, such
+ *            as for want of dlckpt or rclone on this node, or because others may read rclone's configuration),
+ *            DENIED, NO_SPACE, IO, MEMORY; dlckpt_open_error returns the message
  *   Ranks    not collective: each rank on its own, in any order
  */
 dlckpt_error dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out);
@@ -303,7 +305,8 @@ dlckpt_error dlckpt_get_blob(dlckpt_ctx* ctx, const char* path, const void** dat
  * writes a file of another name, then renames it). From the beginning of a save until it is durable (dlckpt_wait), the
  * file may be replaced by another (rename), but not be written to: otherwise the save fails with DLCKPT_E_IO.
  *   name      as the path of dlckpt_tensor, in the same name space
- *   path      of the file; its directory must exist at restore. May differ at the next start
+ *   path      of the file; its directory must exist at restore. May differ at the next start. A relative path is of the
+ *             working directory at the time of this call
  *   per_rank  0: rank 0's file is saved, and each rank that registered the member finds it restored (so where all see
  *             one file system, register it on rank 0 alone). Not 0: each rank saves and finds its own; after a restore
  *             on more ranks than saved, the additional ranks find none

@@ -99,19 +99,27 @@ bool is_lease_temporary(const std::string& entry) {
   return entry.compare(0, prefix.size(), prefix) == 0;
 }
 
+bool on_same_kernel(const LeaseRecord& holder, const LeaseRecord& self) {
+  return holder.host == self.host && holder.boot_id == self.boot_id && holder.pid_namespace == self.pid_namespace &&
+         !holder.boot_id.empty();
+}
+
 // Whether the holder has certainly ended, or has not renewed the lease for too long.
 bool is_gone(const LeaseRecord& holder, const LeaseRecord& self, int64_t age_ms) {
   if (!self.job_id.empty() && holder.job_id == self.job_id && holder.restart < self.restart) return true;
-  const bool same_kernel = holder.host == self.host && holder.boot_id == self.boot_id &&
-                           holder.pid_namespace == self.pid_namespace && !holder.boot_id.empty();
-  if (same_kernel && process_started(holder.pid) != holder.pid_started) return true;
+  if (on_same_kernel(holder, self) && process_started(holder.pid) != holder.pid_started) return true;
   return age_ms > holder.expiry_s * 1000;
 }
 
-Error busy(const LeaseRecord& holder, const std::string& dir, int64_t age_ms) {
-  return Error{Errc::kBusy, dir + " is in use by " + printable(holder.owner) + " (process " +
-                                std::to_string(holder.pid) + " on " + printable(holder.host) + "), last heard of " +
-                                std::to_string(age_ms < 0 ? 0 : age_ms / 1000) + " s ago"};
+Error busy(const LeaseRecord& holder, const LeaseRecord& self, const std::string& dir, int64_t age_ms) {
+  const bool ourselves = on_same_kernel(holder, self) && holder.pid == self.pid;
+  return Error{Errc::kBusy,
+               dir + " is in use by " + printable(holder.owner) + " (process " + std::to_string(holder.pid) + " on " +
+                   printable(holder.host) + "), last heard of " + std::to_string(age_ms < 0 ? 0 : age_ms / 1000) +
+                   " s ago; " +
+                   (ourselves ? "that is this process itself: close it there first, or choose another directory"
+                              : "only one job at a time may write there: wait for its end, or choose another "
+                                "directory")};
 }
 
 // One attempt to get the lease.
@@ -199,14 +207,14 @@ class Acquisition {
       return false;
     }
     if (!holder) return gone_is_false(std::move(holder).error());
-    if (!is_gone(*holder, self_, *age)) return busy(*holder, dir_, *age);
+    if (!is_gone(*holder, self_, *age)) return busy(*holder, self_, dir_, *age);
 
     const std::string claim = dir_ + "/" + kLeaseTemporaryPrefix + "taken-" + holder->token;
     DL_TRY_ASSIGN(const bool claimed, make(claim));
     if (!claimed) {
       auto rival = read_record(io_, claim);
       auto rival_age = age_ms(claim);
-      if (rival && rival_age && !is_gone(*rival, self_, *rival_age)) return busy(*rival, dir_, *rival_age);
+      if (rival && rival_age && !is_gone(*rival, self_, *rival_age)) return busy(*rival, self_, dir_, *rival_age);
       io_.unlink(claim);
       return false;
     }

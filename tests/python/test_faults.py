@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import lease
 import support
 import numpy as np
 
@@ -85,6 +86,53 @@ class Faults(support.Case):
             self.assertIn(str(os.getpid()), err)
         code, _, err = support.one("shards.py", self.dir, "write")
         self.assertEqual(code, 0, err)
+
+    def test_a_second_job_of_the_same_process_is_refused_also_under_dlrun(self):
+        os.mkdir(self.dir)
+        with lease.Lease(self.dir, "dlrun", "") as held, support.environment(DL_CHECKPOINT_LEASE=held.token, DL_CHECKPOINT_DIR=self.dir):
+            with dlckpt.attach(generator={"a": np.zeros(3)}):
+                with self.assertRaisesRegex(dlckpt.BusyError, "is open in this process already, as rank 0; allowed: one job, to which all"):
+                    dlckpt.attach(critic={"a": np.ones(3)})
+            dlckpt.attach(generator={"a": np.zeros(3)}).close()
+
+    def test_a_directory_whose_name_is_no_utf_8_or_that_is_given_as_bytes_is_used(self):
+        for dir in (os.fsdecode(os.fsencode(self.dir) + b"\xff"), os.fsencode(self.dir)):
+            with dlckpt.attach(arrays={"a": np.ones(3)}, dir=dir) as job:
+                job.save()
+            self.assertTrue(os.path.exists(dir))
+            self.assertEqual(dlckpt.open(dir)["arrays/a"].sum(), 3)
+            with dlckpt.attach(arrays={"a": np.ones(3)}, dir=dir) as job:
+                self.assertTrue(job.restored)
+        for call in (lambda: dlckpt.attach(arrays={"a": np.ones(3)}, dir=self.dir + "\0x"), lambda: dlckpt.open(self.dir + "\0x")):
+            with self.assertRaisesRegex(dlckpt.InvalidError, "has a zero byte in it"):
+                call()
+
+    def test_a_relative_directory_stays_the_same_when_the_program_changes_its_working_directory(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        os.mkdir("elsewhere")
+        with open("own", "w") as file:
+            file.write("of the program")
+        with dlckpt.attach(arrays={"a": np.ones(3)}, dir="ckpt") as job:
+            job.files(own="own")
+            os.chdir("elsewhere")
+            job.save()
+        self.assertEqual(os.listdir("."), [])
+        self.assertFalse(os.path.exists(os.path.join(self.dir, "LEASE")))
+        os.chdir(self.folder)
+        with dlckpt.open("./ckpt/") as checkpoint:
+            os.chdir("elsewhere")
+            self.assertEqual((checkpoint["arrays/a"].sum(), checkpoint.steps()), (3, [0]))
+
+    def test_one_checkpoint_is_no_directory_of_checkpoints(self):
+        self.train(1)
+        one = os.path.dirname(self.files_of(1)[0])
+        for path in (one, one + "/"):
+            for call in (lambda: dlckpt.attach(arrays={"a": np.zeros(1000)}, dir=path), lambda: dlckpt.open(path)):
+                with self.assertRaisesRegex(dlckpt.InvalidError, "is one checkpoint; allowed: a checkpoint directory, such as %s, of "
+                                            "which this is train step 1" % self.dir):
+                    call()
+        self.assertFalse(os.path.exists(os.path.join(one, "LEASE")))
 
     def test_a_directory_that_cannot_be_made_or_written_is_refused_at_once(self):
         open(os.path.join(self.folder, "file"), "w").close()

@@ -72,8 +72,8 @@ class Context:
         self._memory: Dict[str, object] = {}
         self._saved = SaveStats()
         # struct_size only covers the members that are used here, so that an older library accepts the struct.
-        options = library.Options(library.Options.mode.offset, _encode(dir), rank, world_size, _encode(run_id), every_s,
-                                  every_steps, keep, timeout_s, keep_every, _encode(best))
+        options = library.Options(library.Options.mode.offset, None if dir is None else library.path_bytes(dir), rank, world_size,
+                                  _encode(run_id), every_s, every_steps, keep, timeout_s, keep_every, _encode(best))
         code = self._lib.dlckpt_open(ctypes.byref(options), ctypes.byref(self._handle))
         if code != library.OK:
             raise error_for(code, (self._lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))
@@ -216,7 +216,7 @@ class Context:
         if not library.has("dlckpt_member"):
             raise LibraryError("this libdlckpt cannot keep files, since it is of an older version than this dlckpt package; install "
                                "both from one release")
-        self._check(self._lib.dlckpt_member(self._open(), name.encode(), os.fsencode(path), 1 if per_rank else 0))
+        self._check(self._lib.dlckpt_member(self._open(), name.encode(), library.path_bytes(path), 1 if per_rank else 0))
 
     def peek(self, step: int = library.LATEST) -> Tuple[int, str]:
         """Collective. As restore(), but loads only the blobs; a later restore() of the returned train step takes the same

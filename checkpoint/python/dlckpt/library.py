@@ -16,9 +16,9 @@ import ctypes
 import glob
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Iterator, Optional, Set, Tuple
+from typing import Any, Iterator, Optional, Set, Tuple, Union
 
-from .errors import LibraryError
+from .errors import InvalidError, LibraryError
 
 SONAME = "libdlckpt.so.1"
 
@@ -172,6 +172,14 @@ _SINCE_2 = frozenset(["dlckpt_save_flags", "dlckpt_before_mutation", "dlckpt_wai
 
 _loaded: Optional[ctypes.CDLL] = None
 _lacking: Set[str] = set()
+
+
+def path_bytes(path: "Union[str, bytes, os.PathLike[Any]]") -> bytes:
+    """A path for a C function, also one that is no UTF-8. InvalidError if it has a zero byte, at which C would end it."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise InvalidError("the path %r has a zero byte in it; allowed: any other bytes" % os.fsdecode(name))
+    return name
 
 
 def candidates() -> Iterator[str]:

@@ -29,7 +29,7 @@ class Reader:
         if not library.has("dlckpt_reader_open"):
             raise LibraryError("libdlckpt %s cannot read without a lease (dlckpt_reader_open is missing); install the one that came "
                                "with this package" % library.version())
-        code = self._lib.dlckpt_reader_open(_path(dir), library.LATEST if step is None else step, ctypes.byref(self._handle))
+        code = self._lib.dlckpt_reader_open(library.path_bytes(dir), library.LATEST if step is None else step, ctypes.byref(self._handle))
         if code != library.OK:
             raise error_for(code, (self._lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))
 
@@ -99,10 +99,6 @@ class Reader:
                 return None
             raise
         return ctypes.string_at(data, size.value) if size.value else b""
-
-
-def _path(dir: str) -> bytes:
-    return dir.encode("utf-8", "surrogateescape")
 
 
 def _int64s(values: Optional[Sequence[int]]) -> Optional["ctypes.Array[ctypes.c_int64]"]:

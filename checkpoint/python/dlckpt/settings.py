@@ -74,7 +74,7 @@ def find_settings(dir: Union[None, str, "os.PathLike[str]"], every: Every = None
     interval = parse_every(every)
     if mode is not None and mode not in library.MODES:
         raise InvalidError("mode='%s'; allowed: %s" % (mode, ", ".join(library.MODES)))
-    given = os.fspath(dir) if dir is not None else None
+    given = os.fsdecode(dir) if dir is not None else None
     try:
         lib = library.load()
     except LibraryError:
@@ -82,14 +82,14 @@ def find_settings(dir: Union[None, str, "os.PathLike[str]"], every: Every = None
             raise
         return Settings(None, interval, keep, mode or "async", False, "")
     # struct_size only covers the members that are used here, so that an older library accepts the structs.
-    options = library.Options(struct_size=library.Options.objects.offset, dir=given.encode() if given else None, world_size=1,
+    options = library.Options(struct_size=library.Options.objects.offset, dir=library.path_bytes(given) if given else None, world_size=1,
                               every_s=interval.seconds, every_steps=interval.steps, keep=keep,
                               mode=library.MODES[mode] if mode else 0, environment_first=1)
     found = library.Settings(struct_size=library.Settings.rank.offset)
     code = lib.dlckpt_resolve(ctypes.byref(options), ctypes.byref(found))
     if code != library.OK:
         raise error_for(code, (lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))
-    where = found.dir.decode() if found.dir else None
+    where = os.fsdecode(found.dir) if found.dir else None
     remark = ""
     if given and where and found.from_environment & library.SETTING_DIR and os.path.abspath(given) != os.path.abspath(where):
         remark = "using %s, as asked for at submission, instead of %s" % (where, given)

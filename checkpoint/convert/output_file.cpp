@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/read/parallel.h"
@@ -45,10 +47,18 @@ OutputFile::~OutputFile() {
   if (!published_) io_->unlink(temporary_);
 }
 
-Result<OutputFile> OutputFile::create(Io& io, const std::string& path, bool replace) {
+Result<OutputFile> OutputFile::create(Io& io, const std::string& given, bool replace) {
   Io::Info info;
-  const int rc = io.stat(path, &info);
+  const int rc = io.stat(given, &info);
+  // A link stays, and the file that it leads to is replaced.
+  std::string path = given;
+  std::error_code failure;
+  if (rc == 0 && std::filesystem::is_symlink(given, failure))
+    if (const auto real = std::filesystem::canonical(given, failure); !failure) path = real.string();
   if (rc == 0 && info.directory) return Error{Errc::kExists, path + ": it is a directory"};
+  if (rc == 0 && !info.regular)
+    return Error{Errc::kInvalid, path + ": it is a device or a pipe, which cannot be replaced; allowed: a file, or a " +
+                                     "name of which there is none yet"};
   if (rc == 0 && !replace) return Error{Errc::kExists, path + ": it exists already; --force replaces it"};
   if (rc < 0 && rc != -ENOENT) return io_error("stat", path, rc);
   const std::string dir = parent_directory(path);

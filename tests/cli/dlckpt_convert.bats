@@ -180,6 +180,16 @@ END
   [ ! -s there ]
   "$dlckpt" export c --h5 there --force
   [ -s there ]
+  # What a link leads to is replaced, and a device, as /dev/null is one, never.
+  ln -s there link
+  cp there before
+  "$dlckpt" export c --safetensors link --force
+  [ -L link ] && ! cmp -s there before
+  mkfifo pipe
+  run timeout 20 "$dlckpt" export c --h5 pipe --force
+  [ "$status" -eq 2 ]
+  [[ $output == *"pipe: it is a device or a pipe, which cannot be replaced; allowed: "* ]]
+  [ -p pipe ]
   run "$dlckpt" export c --safetensors nowhere/x.safetensors
   [ "$status" -eq 3 ]
   run "$dlckpt" export c --torch x.pt --python ./none

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/tools/maintenance.h"
 
+#include <algorithm>
+
 namespace dl::ckpt::tool {
 
 void add_retention(CommandLine* command, RetentionOptions* options, const std::string& keep_help) {
@@ -15,7 +17,9 @@ void add_retention(CommandLine* command, RetentionOptions* options, const std::s
 Result<RetentionPolicy> policy_of(const RetentionOptions& options) {
   RetentionPolicy policy{options.keep, options.keep_every, {}};
   if (options.best.empty()) return policy;
-  auto best = parse_best(options.best);
+  // The count may be left out here.
+  const auto colons = std::count(options.best.begin(), options.best.end(), ':');
+  auto best = parse_best(colons == 1 ? options.best + ":1" : options.best);
   if (!best) return Error{Errc::kInvalid, "--best: " + best.error().text};
   policy.best = *best;
   return policy;

@@ -88,6 +88,8 @@ steps() {
     run "$dlckpt" $line
     [ "$status" -eq 2 ] || { echo "$line: $status"; false; }
   done
+  run "$dlckpt" gc --keep 1 --best loss:min --dry-run c # one, if no number is given
+  [ "$status" -eq 0 ]
   run "$dlckpt" pin --step 7 c
   [ "$status" -eq 3 ]
   run "$dlckpt" gc nowhere

@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "checkpoint/include/dlckpt.h"
 #include "checkpoint/include/dlckpt_lease.h"
+#include "checkpoint/include/dlckpt_read.h"
+#include "checkpoint/store/directory.h"
 #include "tests/unit/checkpoint_environment.h"
 #include "tests/unit/checkpoint_support.h"
 
@@ -154,6 +157,59 @@ TEST(CheckpointC, DirectoriesThatCannotBe) {
   EXPECT_NE(try_open(std::string(5000, 'x')), DLCKPT_OK);
   EXPECT_EQ(try_open(dir.path() + "/" + std::string(255, 'x')), DLCKPT_OK);
   EXPECT_NE(try_open(dir.path() + "/" + std::string(256, 'x')), DLCKPT_OK);
+}
+
+// A relative path means the same file as long as a context or reader is open.
+TEST(CheckpointC, TheProgramMayChangeItsWorkingDirectory) {
+  const Environment env({});
+  const TempDir dir;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directory(dir.path() + "/elsewhere");
+  write_file(dir.path() + "/own", "of the program");
+  std::filesystem::current_path(dir.path());
+  dlckpt_ctx* ctx = open_c("ck");
+  float w[2] = {1, 2};
+  const int64_t shape[] = {2};
+  EXPECT_EQ(dlckpt_tensor(ctx, "w", DLCKPT_F32, 1, shape, nullptr, nullptr, w, DLCKPT_REPLICATED), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_member(ctx, "own", "own", 0), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_save(ctx, 1), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_wait(ctx, -1, nullptr), DLCKPT_OK);
+  dlckpt_reader* reader = nullptr;
+  EXPECT_EQ(dlckpt_reader_open("./ck/", DLCKPT_LATEST, &reader), DLCKPT_OK) << dlckpt_open_error();
+  std::filesystem::current_path(dir.path() + "/elsewhere");
+  EXPECT_EQ(dlckpt_save(ctx, 2), DLCKPT_OK);
+  EXPECT_EQ(dlckpt_wait(ctx, -1, nullptr), DLCKPT_OK) << dlckpt_errmsg(ctx);
+  w[0] = 0;
+  EXPECT_EQ(dlckpt_restore(ctx, 2, nullptr), DLCKPT_OK) << dlckpt_errmsg(ctx);
+  EXPECT_EQ(w[0], 1);
+  w[0] = 0;
+  EXPECT_EQ(dlckpt_reader_load(reader, "w", nullptr, nullptr, w, sizeof w), DLCKPT_OK) << dlckpt_reader_errmsg(reader);
+  EXPECT_EQ(w[0], 1);
+  dlckpt_close(ctx);
+  dlckpt_reader_close(reader);
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path() + "/elsewhere"));
+  EXPECT_FALSE(std::filesystem::exists(dir.path() + "/ck/LEASE"));
+}
+
+TEST(CheckpointC, OneCheckpointIsRefusedAsADirectoryOfCheckpoints) {
+  const Environment env({});
+  const TempDir dir;
+  EXPECT_EQ(try_open(dir.path()), DLCKPT_OK);
+  const auto names = scan_checkpoints(posix_io(), dir.path());
+  ASSERT_EQ(names->size(), 1U);
+  const std::string checkpoint = checkpoint_path(dir.path(), names->front());
+  for (const char* slash : {"", "/"}) {
+    EXPECT_EQ(try_open(checkpoint + slash), DLCKPT_E_INVALID);
+    EXPECT_NE(std::string(dlckpt_open_error())
+                  .find("is one checkpoint; allowed: a checkpoint directory, such as " + dir.path() +
+                        ", of which this is train step 1"),
+              std::string::npos)
+        << dlckpt_open_error();
+    dlckpt_reader* reader = nullptr;
+    EXPECT_EQ(dlckpt_reader_open((checkpoint + slash).c_str(), DLCKPT_LATEST, &reader), DLCKPT_E_INVALID);
+  }
+  EXPECT_FALSE(std::filesystem::exists(checkpoint + "/LEASE"));
 }
 
 TEST(CheckpointC, AContextMayBeClosedInAForkedChild) {

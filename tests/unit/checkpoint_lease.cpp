@@ -75,6 +75,7 @@ TEST(CheckpointLease, TheLivingAreBusyAndNamed) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::kBusy);
   EXPECT_NE(second.error().text.find("job 77"), std::string::npos) << second.error().text;
+  EXPECT_NE(second.error().text.find("this process itself"), std::string::npos) << second.error().text;
   // The same job in the same start is another, too.
   auto same = acquire(dir.path(), "job 77", "77");
   EXPECT_FALSE(same);
@@ -204,6 +205,25 @@ TEST(CheckpointLease, TheOneOfDlrunIsUsedAndNotReleased) {
   auto refused = open_context(settings);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kBusy);
+}
+
+// The lease is the run's there, and would let both in.
+TEST(CheckpointLease, UnderDlrunAProcessHasADirectoryOpenOnceAsOneRank) {
+  const TempDir dir;
+  auto lease = acquire(dir.path(), "dlrun");
+  ASSERT_TRUE(lease);
+  Settings settings = settings_for(dir.path());
+  settings.lease_token = lease->token();
+  auto first = open_context(settings);
+  ASSERT_TRUE(first) << first.error().text;
+  settings.dir += "/.";
+  auto second = open_context(settings);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::kBusy);
+  EXPECT_NE(second.error().text.find("is open in this process already, as rank 0"), std::string::npos)
+      << second.error().text;
+  first->reset();
+  EXPECT_TRUE(open_context(settings));
 }
 
 TEST(CheckpointLease, RubbishInTheFileIsNoHolderForEver) {

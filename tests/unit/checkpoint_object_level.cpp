@@ -282,6 +282,25 @@ TEST(CheckpointObjectLevel, APinGoesAheadOfTheManifestAndComesBack) {
   EXPECT_EQ(store.objects.count(key), 0U);
 }
 
+TEST(CheckpointObjectLevel, APinCanBeSetAndTakenBackThere) {
+  const TempDir from;
+  save(from.path(), 5);
+  const CheckpointName name = newest(from.path());
+  MemoryStore store;
+  ASSERT_TRUE(send_checkpoint(posix_io(), from.path(), name, store));
+  ASSERT_TRUE(pin_object(store, name, "why"));
+  EXPECT_EQ(list_objects(store)->pinned, (std::set<uint64_t>{name.save_id}));
+  ASSERT_TRUE(unpin_object(store, name));
+  ASSERT_TRUE(unpin_object(store, name));
+  EXPECT_TRUE(list_objects(store)->pinned.empty());
+  // One that a run removes meanwhile does not come back as a pin alone.
+  ASSERT_TRUE(remove_checkpoint(store, name));
+  const Status pinned = pin_object(store, name, "");
+  ASSERT_FALSE(pinned);
+  EXPECT_EQ(pinned.error().code, Errc::kNotFound);
+  EXPECT_TRUE(store.objects.empty());
+}
+
 TEST(CheckpointObjectLevel, AMissingDirectoryUnpinsNothing) {
   const TempDir from;
   save(from.path(), 5);

@@ -63,8 +63,8 @@ void erase(const std::string& job, std::vector<std::string>* jobs) {
 
 }  // namespace
 
-void Companions::submit(const plan::LaunchPlan& plan, int nodes, std::function<void(const Result<std::string>&)> then,
-                        const std::optional<OfferedNodes>& offered) {
+void Companions::submit(const plan::LaunchPlan& plan, int nodes, const std::optional<OfferedNodes>& offered,
+                        std::function<void(const Result<std::string>&)> then) {
   submitting_ = true;
   auto id = std::make_shared<Result<std::string>>(Error{});
   calls_.post([id, job = job_id_, name = name_, plan, nodes,

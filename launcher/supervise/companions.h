@@ -14,10 +14,11 @@
 #include "launcher/plan/launch_plan.h"
 #include "launcher/supervise/blocking_calls.h"
 #include "launcher/supervise/companion_job.h"
+#include "launcher/supervise/companion_jobs.h"
 
 namespace dl::supervise {
 
-class Companions {
+class Companions final : public CompanionJobs {
  public:
   // Called when the state of a companion was looked at, unless it waits.
   using Heard = std::function<void(const std::string& job, const CompanionState& state)>;
@@ -26,19 +27,15 @@ class Companions {
   Companions(uv_loop_t* loop, std::string job_id, std::string name, Heard heard)
       : job_id_(std::move(job_id)), name_(std::move(name)), heard_(std::move(heard)), calls_(loop) {}
 
-  // Submits one of so many nodes, each with what a node of `plan` has. then: its id. offered: dlpolicyd said that the
-  // nodes are free; if they are not any more, so that it still waits after kWaitMs, that counts as its end.
-  static constexpr int64_t kWaitMs = 60'000;
-  void submit(const plan::LaunchPlan& plan, int nodes, std::function<void(const Result<std::string>&)> then,
-              const std::optional<OfferedNodes>& offered = {});
-  bool submitting() const { return submitting_; }
-  const std::vector<std::string>& held() const { return held_; }  // ids of those that it has
-  // To be called often: looks at each after a while, and sooner at one that waits.
-  void look(int64_t now_ms);
-  void look_soon() { looked_ms_ = 0; }
-  // Ends it. It is not looked at any more, but look() tries again until Slurm has ended it.
-  void give_back(const std::string& job);
-  void give_back_all();
+  static constexpr int64_t kWaitMs = 60'000;  // how long one for offered nodes may wait
+  void submit(const plan::LaunchPlan& plan, int nodes, const std::optional<OfferedNodes>& offered,
+              std::function<void(const Result<std::string>&)> then) override;
+  bool submitting() const override { return submitting_; }
+  const std::vector<std::string>& held() const override { return held_; }
+  void look(int64_t now_ms) override;
+  void look_soon() override { looked_ms_ = 0; }
+  void give_back(const std::string& job) override;
+  void give_back_all() override;
   // Ends those with this name that are not held: of an earlier dlrun, or whose submission seemed to fail. They are
   // looked for from the next look() on, until Slurm has answered once, and after for_ms once more: what a command has
   // sent to a slurmctld that is busy may become a job when the command has given up.

@@ -75,9 +75,11 @@ Status Supervisor::set_up() {
   });
   other_runs_ = std::make_unique<OtherRuns>(&loop_, &state_, slurm_.get(), std::move(options_.siblings));
   sweeper_ = std::make_unique<Sweeper>(slurm_.get(), &nodes_, options_.agent_path);
-  companions_ = std::make_unique<Companions>(
-      &loop_, slurm_id, companion_name(plan().job_id, options_.run),
-      [this](const std::string& job, const CompanionState& state) { companion_heard(job, state); });
+  companions_ = std::make_unique<Companions>(&loop_, slurm_id, companion_name(plan().job_id, options_.run),
+                                             [this](const std::string& job, const CompanionState& state) {
+                                               growth_->heard(job, state);
+                                               set_pace();
+                                             });
   lease_ = std::make_unique<LeaseKeeper>(&loop_, [this] {
     handle(StopAsked{StopCause::kLeaseLost, {}, 0, "another job took the checkpoint directory", 0});
   });
@@ -127,6 +129,9 @@ Status Supervisor::open_control() {
   pmix_ = std::make_unique<PmixServers>(server_.get());
   silence_ = std::make_unique<SilenceWatch>(agents_.get(), slurm_.get(), &attempt_, &state_, site_.agent_timeout,
                                             [this](const Failure& failure) { agent_silent(failure); });
+  growth_ = std::make_unique<Growth>(Growth::Owners{server_.get(), agents_.get(), &nodes_, companions_.get(), &attempt_,
+                                                    &state_, journal_.get(), &voice_, &site_},
+                                     calls_of_growth(), secret_, options_.run);
   server_->expect(static_cast<size_t>(plan().world_size()) + plan().nodes.size());  // agents, and dl-pmix on each node
   DL_TRY(server_->listen());
   // The address of the interface that leads to the other nodes, or the loopback if there is no other node.
@@ -147,6 +152,21 @@ Status Supervisor::open_control() {
   DL_TRY(record::write_control(dir_.control(), info));
   control_written_ = true;
   return {};
+}
+
+Growth::Calls Supervisor::calls_of_growth() {
+  Growth::Calls calls;
+  calls.endpoint = [this](const std::string& node) -> Result<std::string> {
+    if (endpoint_.rfind("127.", 0) != 0) return endpoint_;
+    DL_TRY_ASSIGN(const std::string host, address_towards(node));
+    return format_endpoint(host, server_->port());
+  };
+  calls.expect = [this](size_t own) { server_->expect(own); };
+  calls.stop = [this](const StopAsked& stop) { handle(stop); };
+  calls.fail = [this](int rank, Failure failure) { learner_failed(rank, std::move(failure)); };
+  calls.look_whether_over = [this] { check_attempt_over(); };
+  calls.settle = options_.settle;
+  return calls;
 }
 
 void Supervisor::watch_signals() {
@@ -178,7 +198,7 @@ void Supervisor::tick_each(uint64_t ms) {
 // While learners train and nothing else is under way, agents and signals say what happens; the rest is looked at each
 // second or after seconds.
 bool Supervisor::quiet() const {
-  return state_.phase == Phase::kRunning && !state_.stop && !state_.agreement.open() && growth_.job.empty() &&
+  return state_.phase == Phase::kRunning && !state_.stop && !state_.agreement.open() && !growth_->under_way() &&
          !pool_->is_open();
 }
 
@@ -232,7 +252,7 @@ void Supervisor::tick() {
   agents_->reap(now);
   rendezvous_->tick(now);
   agents_->tick(now, attempt_.learners());
-  look_at_growth(now);
+  growth_->look(now);
   for (const int rank : agents_->look_at_broken(now)) follow(agents_->judge(rank, state_.ending(), now));
   if (state_.alive()) {
     look_whether_ready();
@@ -273,7 +293,7 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
   if (const auto* pause = std::get_if<Pause>(&message)) {
     handle(StopAsked{StopCause::kPause, {}, 0, pause->reason.empty() ? "dlctl pause" : pause->reason, id});
   }
-  if (const auto* grow = std::get_if<Grow>(&message)) on_grow(id, grow->nodes);
+  if (const auto* grow = std::get_if<Grow>(&message)) growth_->asked(id, grow->nodes);
   if (!std::holds_alternative<StatusQuery>(message)) return;
   JobStatus status;
   status.job = plan().job_id;

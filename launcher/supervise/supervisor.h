@@ -5,9 +5,9 @@
 // passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt;
 // supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
 // attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
-// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_companions.cpp goes on with more
-// nodes; supervisor_data.cpp has data fetched and results stored; supervisor_pool.cpp starts the servers of an elastic
-// pool; supervisor_death.cpp takes over from a dlrun that died.
+// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_data.cpp has data fetched and results
+// stored; supervisor_pool.cpp starts the servers of an elastic pool; supervisor_death.cpp takes over from a dlrun that
+// died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -41,6 +41,7 @@
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/data_fetch.h"
 #include "launcher/supervise/end_judge.h"
+#include "launcher/supervise/growth.h"
 #include "launcher/supervise/hang_watch.h"
 #include "launcher/supervise/journal.h"
 #include "launcher/supervise/learner_orders.h"
@@ -109,6 +110,7 @@ class Supervisor {
   // supervisor.cpp
   Status set_up();
   Status open_control();
+  Growth::Calls calls_of_growth();
   void watch_signals();
   void tick();
   void tick_each(uint64_t ms);
@@ -171,10 +173,14 @@ class Supervisor {
   void perform(const GiveUpUnheard& give_up);
   void perform(const GiveUpAll& give_up);
   void perform(const Say& what);
-  // What concerns learners alone (learner_orders.h).
-  template <typename Order, typename = decltype(std::declval<LearnerOrders&>().perform(std::declval<const Order&>()))>
-  void perform(const Order& order) {
-    orders_->perform(order);
+  // What an owner performs by itself.
+  template <typename Action>
+  auto perform(const Action& action) -> decltype(std::declval<LearnerOrders&>().perform(action)) {
+    orders_->perform(action);
+  }
+  template <typename Action>
+  auto perform(const Action& action) -> decltype(std::declval<Growth&>().perform(action)) {
+    growth_->perform(action);
   }
 
   // supervisor_stop.cpp
@@ -201,25 +207,6 @@ class Supervisor {
   void nodes_checked(const CheckedNodes& found);
   void release_lost(const std::vector<std::string>& names);
   void forget_old_step();
-
-  // supervisor_companions.cpp
-  void on_grow(ConnectionId id, int nodes);
-  std::string why_not_grow(int nodes) const;
-  void perform(const TakeOffer& take);
-  void companion_heard(const std::string& job, const CompanionState& state);
-  void companion_runs(const std::string& job, const std::vector<plan::Node>& nodes);
-  void companion_leaves(const std::string& job, const CompanionState& state);
-  bool companion_notice(int rank, int signal);
-  bool keep_early_hello(ConnectionId id, const protocol::Hello& hello);
-  void look_at_growth(int64_t now_ms);
-  void give_companions_back();
-  void drop_growth(const std::string& why);
-  void put_growth_off(const std::string& why);
-  void end_growth();
-  void settle_growth();
-  void take_growth();
-  void go_on_with_more();
-  void greet_early();
 
   // supervisor_end.cpp
   void perform(const AskWhy& ask);
@@ -285,20 +272,6 @@ class Supervisor {
   std::unique_ptr<EndJudge> judge_;
   enum class NextStart { kFirst, kTakeOver, kRestart } next_start_ = NextStart::kFirst;
 
-  // Nodes of a companion that are to be used from the next attempt on (NodePool::larger()): the agents of that attempt
-  // come while learners still train.
-  struct Growth {
-    std::string job;  // the companion; empty: there is none
-    std::string endpoint;
-    int64_t since_ms = 0, pinged_ms = 0;
-    std::vector<std::pair<ConnectionId, protocol::Hello>> early;  // what has said hello
-    int agents = 0;                                               // of those
-    bool taken = false;                                           // the attempt that begins is that attempt
-    int before = 0;                                               // learners of the attempt that it replaces
-    bool ready(const plan::LaunchPlan& plan) const { return agents == plan.world_size(); }
-  } growth_;
-  std::string offered_;  // the companion for which dlpolicyd offered nodes; empty: none
-
   Attempt attempt_;
   DataFetch data_;
   std::unique_ptr<ResultStore> results_;
@@ -310,6 +283,7 @@ class Supervisor {
   std::unique_ptr<ServerPool> pool_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<LearnerOrders> orders_;
+  std::unique_ptr<Growth> growth_;
   std::unique_ptr<PmixServers> pmix_;
   std::unique_ptr<SilenceWatch> silence_;
   int64_t last_second_ms_ = 0;  // on the awake clock, like all times here unless a name has unix

@@ -56,10 +56,11 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
           count_text(plan().pool ? plan().learner_count() : plan().world_size(), "learner"),
           plan().pool ? fmt::format(" and {} to {} servers", plan().pool->min, plan().pool->max) : "", plan().framework,
           plan().nodes.size() == 1 ? plan().nodes[0].name : fmt::format("{} nodes", plan().nodes.size()), dir_.root()));
-    if (growth_.taken)
-      greet_early();
-    else if (!woken)
+    if (growth_->taken()) {
+      for (const auto& [id, hello] : growth_->adopt()) on_hello(id, hello);
+    } else if (!woken) {
       ready = agents_->start(endpoint_, secret_);
+    }
   }
   if (!ready) agents_not_started(ready.error().text);
 }
@@ -97,7 +98,7 @@ void Supervisor::start_cold() {
 }
 
 void Supervisor::on_hello(ConnectionId id, const Hello& hello) {
-  if (hello.role == "ctl" || keep_early_hello(id, hello)) return;
+  if (hello.role == "ctl" || growth_->keeps(id, hello)) return;
   if (hello.start != agents_->start_number()) return server_->close(id);
   if (hello.role == "pmix") {
     const bool expected = state_.may_greet() && hello.version == kProtocolVersion;
@@ -171,7 +172,7 @@ void Supervisor::on_message(ConnectionId id, const ControlMessage& message) {
     const int rank = *known;
     agents_->heard(rank, awake_ms());
     if (const auto* lost = std::get_if<LogLost>(&message)) return watch_.log_lost(rank, *lost);
-    if (const auto* notice = std::get_if<Notice>(&message); notice && companion_notice(rank, notice->signal)) return;
+    if (const auto* notice = std::get_if<Notice>(&message); notice && growth_->noticed(rank, notice->signal)) return;
     if (const auto* size = std::get_if<LogSize>(&message)) return log_times_->grew(rank, size->bytes, unix_ms());
     // The learner has ended, and its agent waits for the next attempt: further messages are ignored.
     if (attempt_.learner(rank).ended) return;

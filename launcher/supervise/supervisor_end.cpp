@@ -32,7 +32,7 @@ void Supervisor::perform(const AskWhy& /*ask*/) {
 }
 
 void Supervisor::perform(const JudgeEnd& /*judge*/) {
-  settle_growth();
+  growth_->attempt_ends();
   handle(judge_->end(awake_ms(), unix_ms()));
 }
 
@@ -60,7 +60,7 @@ std::string Supervisor::record_use() {
 }
 
 void Supervisor::perform(const End& /*end*/) {
-  give_companions_back();
+  growth_->run_ends();
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
   store_results(AfterEnd::kOver, [this] { end_run(); });
@@ -113,8 +113,13 @@ void Supervisor::end_run() {
 // Another attempt after a failure.
 void Supervisor::restart() {
   if (judge_->decision().without_lost) return go_on_without_lost(judge_->decision().reason);
-  if (nodes_.larger()) take_growth();
-  if (judge_->decision().other_nodes) return go_on_with_more();
+  if (nodes_.larger()) endpoint_ = growth_->take();
+  if (judge_->decision().other_nodes) {
+    journal_->change_memory([](record::RunMemory* memory) { ++memory->moved; });
+    const std::string text = judge_->decision().reason + "; " + growth_->size_text();
+    voice_.say(text);
+    return start_attempt("restart at another size: " + text);
+  }
   journal_->change_memory([&](record::RunMemory* memory) {
     ++memory->restarts;
     ++memory->class_restarts[judge_->failure_class().name];

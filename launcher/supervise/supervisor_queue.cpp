@@ -15,7 +15,7 @@ namespace dl::supervise {
 using record::JobState;
 
 void Supervisor::perform(const PutBack& back) {
-  give_companions_back();
+  growth_->run_ends();
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
@@ -67,7 +67,7 @@ void Supervisor::perform(const HoldJob& /*hold*/) {
 }
 
 void Supervisor::perform(const AlreadyBack& /*back*/) {
-  give_companions_back();
+  growth_->run_ends();
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });

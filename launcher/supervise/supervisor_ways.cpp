@@ -19,8 +19,7 @@ constexpr uint64_t kQuickMs = 4;
 
 // A connection is broken, whether or not the agent may connect again.
 void Supervisor::on_broken(ConnectionId id, const std::string& why) {
-  for (const auto& [early, hello] : growth_.early)
-    if (early == id) return drop_growth(fmt::format("its agent on {} has ended: {}", hello.host, why));
+  if (growth_->broken(id, why)) return;
   if (pmix_->knows(id)) return follow(pmix_->broken(id, why, now_for_pmix()));
   const auto loss = agents_->broken(id, why, state_.ending(), awake_ms(), attempt_.learners());
   if (loss) return follow(loss);

@@ -50,7 +50,7 @@ TEST_F(CompanionsTest, OneThatCannotBeSubmittedIsToldAndNotKept) {
   Companions companions(&loop_, "7", "companion", [this](const std::string&, const CompanionState&) { ++heard_; });
   EXPECT_FALSE(companions.submitting());
   int told = 0;
-  companions.submit(plan::LaunchPlan{}, 1, [&](const Result<std::string>& id) {
+  companions.submit(plan::LaunchPlan{}, 1, {}, [&](const Result<std::string>& id) {
     ++told;
     EXPECT_FALSE(id);
     EXPECT_FALSE(id.error().text.empty());
@@ -73,9 +73,8 @@ TEST_F(CompanionsTest, OneForOfferedNodesThatStillWaitsAfterAMinuteHasComeToItsE
   Companions companions(&loop_, "7", "companion",
                         [&](const std::string&, const CompanionState& state) { heard.push_back(state); });
   std::string id;
-  companions.submit(
-      plan::LaunchPlan{}, 1, [&](const Result<std::string>& job) { id = job ? *job : job.error().text; },
-      OfferedNodes{});
+  companions.submit(plan::LaunchPlan{}, 1, OfferedNodes{},
+                    [&](const Result<std::string>& job) { id = job ? *job : job.error().text; });
   uv_run(&loop_, UV_RUN_DEFAULT);
   ASSERT_EQ(id, "41");
   constexpr int64_t kBegin = 1'000'000;
@@ -106,7 +105,7 @@ TEST_F(CompanionsTest, OfSeveralEachIsWatchedAndGivenBackByItself) {
     ends.push_back(job);
   });
   for (const char* expected : {"41", "42"}) {
-    companions.submit(plan::LaunchPlan{}, 1, [&](const Result<std::string>& job) {
+    companions.submit(plan::LaunchPlan{}, 1, {}, [&](const Result<std::string>& job) {
       ASSERT_TRUE(job) << job.error().text;
       EXPECT_EQ(*job, expected);
     });
@@ -155,7 +154,8 @@ class GivenBackTest : public CompanionsTest {
   }
   void job_appears(const char* id) { std::ofstream(folder_ + "/jobs", std::ios::app) << id << "\n"; }
   void submit(Companions* companions) {
-    companions->submit(plan::LaunchPlan{}, 1, [this](const Result<std::string>& job) { submitted_ = job ? *job : ""; });
+    companions->submit(plan::LaunchPlan{}, 1, {},
+                       [this](const Result<std::string>& job) { submitted_ = job ? *job : ""; });
     uv_run(&loop_, UV_RUN_DEFAULT);
   }
   // Looks twice a second for so long.

@@ -87,8 +87,10 @@ Status Supervisor::set_up() {
   checker_ = std::make_unique<BlockingCalls>(&loop_);
   log_times_ = std::make_unique<LogTimes>(&loop_);
   use_ = std::make_unique<UseKeeper>(&loop_);
-  results_ = std::make_unique<ResultStore>(&loop_, options_.run);
   journal_ = std::make_unique<Journal>(dir_, plan().under_slurm ? slurm_.get() : nullptr);
+  results_ = std::make_unique<ResultKeeper>(
+      &loop_, ResultKeeper::Owners{&nodes_, &state_, &stops_, slurm_.get(), journal_.get(), &voice_}, dir_,
+      options_.run);
   if (plan().under_slurm)
     journal_->this_run(options_.identity, plan().slurm_restart_count, options_.run, options_.first_dir);
   judge_ = std::make_unique<EndJudge>(EndJudge::Sources{&attempt_, &state_, &nodes_, slurm_.get(), journal_.get(),
@@ -314,7 +316,7 @@ void Supervisor::answer_ctl(ConnectionId id, const ControlMessage& message) {
   if (const auto vote = watch_.votes().of_job(attempt_.learners(), attempt_.deciding(), plan().asked, now))
     status.vote = {vote->voted, vote->learners, vote->change, vote->wanted, vote->reason};
   if (const auto use = use_->so_far(now)) status.use = use->text;
-  status.data = data_text();
+  status.data = results_->under_way() ? results_->text() : data_.text();
   status.pool = pool_->status();
   server_->send(id, status);
 }

@@ -2,12 +2,11 @@
 // dlrun's supervisor: one event loop. Agents report; the states of the run (run_state.h) and the pure decisions beside
 // this file (learner_end, notice, restart_policy) decide; this class passes events on and performs actions, with owners
 // that have their own state. supervisor.cpp holds the loop, its clock and the answers to dlctl; supervisor_run.cpp
-// passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt;
-// supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what follows an
-// attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
-// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_data.cpp has data fetched and results
-// stored; supervisor_pool.cpp starts the servers of an elastic pool; supervisor_death.cpp takes over from a dlrun that
-// died.
+// passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt, and has its data
+// fetched; supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what
+// follows an attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
+// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_pool.cpp starts the servers of an
+// elastic pool; supervisor_death.cpp takes over from a dlrun that died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -55,14 +54,13 @@
 #include "launcher/supervise/recheck.h"
 #include "launcher/supervise/rendezvous.h"
 #include "launcher/supervise/restart_policy.h"
-#include "launcher/supervise/result_store.h"
+#include "launcher/supervise/result_keeper.h"
 #include "launcher/supervise/run_state.h"
 #include "launcher/supervise/scaling_keeper.h"
 #include "launcher/supervise/server_pool.h"
 #include "launcher/supervise/silence_watch.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
-#include "launcher/supervise/store_job.h"
 #include "launcher/supervise/sweeper.h"
 #include "launcher/supervise/time_limit_watch.h"
 #include "launcher/supervise/use_keeper.h"
@@ -136,6 +134,8 @@ class Supervisor {
   void on_progress(int rank, const protocol::Progress& progress);
   void on_exited(int rank, const protocol::Exited& exited);
   void look_whether_ready();
+  void fetch_data();
+  void on_fetched(int rank, const protocol::Fetched& fetched);
   void perform(const StartLearners& start);
   void start_learner(int rank);
   void learner_failed(int rank, Failure failure);
@@ -155,16 +155,6 @@ class Supervisor {
   void close_pool();
   void dismiss_reserve();
   void perform(const KillLearners& kill);
-
-  // supervisor_data.cpp
-  void fetch_data();
-  void on_fetched(int rank, const protocol::Fetched& fetched);
-  std::string data_text() const;
-  void store_results(AfterEnd after, const std::function<void()>& then);
-  void hand_over_store(AfterEnd after, const std::function<void()>& then);
-  void hurry_store(int signal);
-  void end_store(const std::function<void()>& then);
-  std::string not_stored(const char* code) const;
 
   // supervisor_run.cpp
   void handle(RunEvent event);
@@ -274,8 +264,7 @@ class Supervisor {
 
   Attempt attempt_;
   DataFetch data_;
-  std::unique_ptr<ResultStore> results_;
-  StoreOutcome stored_;  // of the end that was decided last
+  std::unique_ptr<ResultKeeper> results_;
   HangWatch hang_;
   LearnerWatch watch_;
   WantedLearners wanted_;

@@ -10,6 +10,7 @@
 #include "common/base/count.h"
 #include "common/base/this_process.h"
 #include "common/contract/exit_codes.h"
+#include "launcher/record/sources_file.h"
 #include "launcher/supervise/learner_end.h"
 #include "launcher/supervise/scaling_watch.h"
 #include "launcher/supervise/start_message.h"
@@ -128,6 +129,32 @@ void Supervisor::look_whether_ready() {
     return;
   if (data_.must_ask()) fetch_data();
   if (data_.ready()) handle(AgentsReady{plan().deciding()});
+}
+
+// All agents have come: one of each node fetches, and the learners start once all is there. Nothing of the learners has
+// begun, so a stop in the meantime ends as one before all agents have come.
+void Supervisor::fetch_data() {
+  Status ready = make_directories(dir_.data(), 0700);
+  if (ready) ready = record::write_sources(dir_.sources(), plan().data->sources);
+  if (!ready) return agents_not_started(ready.error().text);
+  const auto asked = data_.ask(plan(), dir_);
+  agents_->all_came();
+  journal_->job(JobState::kDownloading,
+                fmt::format("data is fetched to {}", count_text(static_cast<int64_t>(asked.size()), "node")));
+  for (const auto& [rank, fetch] : asked) agents_->tell(rank, fetch);
+}
+
+void Supervisor::on_fetched(int rank, const Fetched& fetched) {
+  const bool before = data_.ready();
+  auto failure = data_.heard(rank, fetched);
+  if (failure && state_.phase == Phase::kStarting) {
+    learner_failed(rank, *std::move(failure));
+    handle(EndLearners{0});
+    return check_attempt_over();
+  }
+  if (before || !data_.ready() || state_.phase != Phase::kStarting) return;
+  journal_->note("the data is there");
+  look_whether_ready();
 }
 
 void Supervisor::perform(const StartLearners& /*start*/) {

@@ -63,7 +63,7 @@ void Supervisor::perform(const End& /*end*/) {
   growth_->run_ends();
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
-  store_results(AfterEnd::kOver, [this] { end_run(); });
+  results_->store(AfterEnd::kOver, attempts_, [this] { end_run(); });
 }
 
 void Supervisor::end_run() {
@@ -81,13 +81,13 @@ void Supervisor::end_run() {
   const std::string use = record_use();
   std::string words;
   int exit_status = judge_->exit_status();
-  if (decision.action == Action::kComplete && stored_.job.empty() && !not_stored(kResultsCode).empty()) {
-    // The results are still in the job directory, and somebody has to fetch them from there.
+  if (decision.action == Action::kComplete && results_->left_behind()) {
     exit_status = kExitData;
-    journal_->job(JobState::kFailed, reason + not_stored(kResultsCode), step, kResultsCode, exit_status);
-    words = fmt::format("{}: {}{}; they are in {}\n", voice_.name(), reason, not_stored(kResultsCode), dir_.root());
+    journal_->job(JobState::kFailed, reason + results_->not_stored(kResultsCode), step, kResultsCode, exit_status);
+    words = fmt::format("{}: {}{}; they are in {}\n", voice_.name(), reason, results_->not_stored(kResultsCode),
+                        dir_.root());
   } else if (decision.action == Action::kComplete) {
-    journal_->job(JobState::kCompleted, reason + not_stored(kResultsCode), step, "000", 0);
+    journal_->job(JobState::kCompleted, reason + results_->not_stored(kResultsCode), step, "000", 0);
     // A dlrun that takes over at the end has begun no attempt.
     if (!options_.quiet && attempt_.started_ms() == 0)
       words = voice_.name() + ": " + reason + "\n";
@@ -96,10 +96,10 @@ void Supervisor::end_run() {
                           seconds < 60 ? fmt::format("{:.1f} s", seconds)
                                        : format_duration(std::chrono::seconds(std::lround(seconds))));
   } else if (decision.action == Action::kStopped) {
-    journal_->job(JobState::kHalted, reason + not_stored("S305"), step, "", decision.exit_status);
-    if (!options_.quiet) words = voice_.name() + ": " + decision.reason + not_stored("S305") + "\n";
+    journal_->job(JobState::kHalted, reason + results_->not_stored("S305"), step, "", decision.exit_status);
+    if (!options_.quiet) words = voice_.name() + ": " + decision.reason + results_->not_stored("S305") + "\n";
   } else {
-    journal_->job(JobState::kFailed, reason + not_stored("S304"), step, judge_->code(), decision.exit_status);
+    journal_->job(JobState::kFailed, reason + results_->not_stored("S304"), step, judge_->code(), decision.exit_status);
     const auto cause = judge_->cause();
     words = judge_->failure_text(voice_.name(), options_.quiet, dir_.learner_log(attempts_, cause ? cause->rank : 0));
   }

@@ -19,7 +19,19 @@ void Supervisor::perform(const PutBack& back) {
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
-  store_results(back.hold ? AfterEnd::kHeld : AfterEnd::kQueued, [this, back] { put_back_unless_cancelled(back); });
+  results_->store(back.hold ? AfterEnd::kHeld : AfterEnd::kQueued, attempts_,
+                  [this, back] { put_back_unless_cancelled(back); });
+}
+
+// A job that was cancelled while its results were stored must not come back.
+void Supervisor::put_back_unless_cancelled(const PutBack& back) {
+  if (!results_->tried() || back.at_once || !plan().under_slurm) return put_back(back);
+  slurm_->ask([this, back](const SlurmJob::Answer& job) {
+    const NoticeReading reading = read_signal(state_.rules, SIGTERM, unix_ms(), job, unix_ms());
+    if (!job || !reading.ends || reading.cause != StopCause::kCancelled) return put_back(back);
+    put_back_error_ = "it was cancelled while its results were stored";
+    handle(BackInQueue{false});
+  });
 }
 
 void Supervisor::put_back(const PutBack& back) {
@@ -27,8 +39,9 @@ void Supervisor::put_back(const PutBack& back) {
   if (judge_->decision().exclude_node && cause)
     journal_->change_memory([&](record::RunMemory* memory) { memory->excluded = attempt_.learner(cause->rank).host; });
   const std::string use = record_use();
-  journal_->job(back.hold ? JobState::kHalted : JobState::kPending, judge_->decision().reason + not_stored("S305"),
-                attempt_.newest_saved_step(), judge_->code(), judge_->decision().exit_status);
+  journal_->job(back.hold ? JobState::kHalted : JobState::kPending,
+                judge_->decision().reason + results_->not_stored("S305"), attempt_.newest_saved_step(), judge_->code(),
+                judge_->decision().exit_status);
   if (back.hold)
     voice_.say(judge_->decision().reason + "; the job is held: dlctl resume " + plan().job_id);
   else
@@ -71,7 +84,7 @@ void Supervisor::perform(const AlreadyBack& /*back*/) {
   exit_status_ = judge_->decision().exit_status;
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
-  store_results(AfterEnd::kQueued, [this] { already_back(); });
+  results_->store(AfterEnd::kQueued, attempts_, [this] { already_back(); });
 }
 
 void Supervisor::already_back() {

@@ -15,7 +15,7 @@ using namespace protocol;
 // meant for the learners, and ask for no stop; only SIGTERM always does.
 void Supervisor::on_signal(int signal) {
   journal_->signalled();
-  hurry_store(signal);
+  results_->hurry(signal);
   const bool own = options_.own_signal && options_.own_signal->to_script && options_.own_signal->number == signal;
   const bool for_learners = own || signal == SIGUSR1;
   if (for_learners && attempts_ > 0) orders_->perform(SignalLearners{signal, true});
@@ -26,7 +26,7 @@ void Supervisor::on_signal(int signal) {
 void Supervisor::on_notice(int signal) {
   journal_->signalled();
   if (signal != SIGTERM && signal != SIGUSR2) return;
-  hurry_store(signal);
+  results_->hurry(signal);
   if (plan().under_slurm) return handle(Signalled{signal});
   if (signal == SIGTERM) handle(StopAsked{StopCause::kInterrupt, {}, signal, "a signal", 0});
 }

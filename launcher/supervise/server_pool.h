@@ -19,6 +19,9 @@ namespace dl::supervise {
 class ServerPool {
  public:
   explicit ServerPool(uv_loop_t* loop) : calls_(loop) {}
+  virtual ~ServerPool() = default;
+  ServerPool(const ServerPool&) = delete;
+  ServerPool& operator=(const ServerPool&) = delete;
 
   // The plan has a pool: opens it, writes its secret, and puts its address into *facts. endpoint: where dlrun listens.
   // Errors: kIo, kNoSpace (the file of the secret), and those of parse_endpoint().
@@ -27,8 +30,8 @@ class ServerPool {
   // Its servers end by themselves, with status 0. Does not wait for that.
   void close();
 
-  // What the directory knows now; none: nothing.
-  pool::DirectoryFacts facts() const { return directory_ ? directory_->facts() : pool::DirectoryFacts(); }
+  // What the directory knows now; none: nothing. Tests say it themselves.
+  virtual pool::DirectoryFacts facts() const { return directory_ ? directory_->facts() : pool::DirectoryFacts(); }
   ServerPlaces::Pool now() const;
   ServerPlaces& places() { return places_; }
   LostState& lost_state() { return lost_state_; }

@@ -67,7 +67,6 @@ Status Supervisor::set_up() {
     return agents_->tell_each_host(encode(WhoConnects{query, who.client, who.client_port, who.server_port}),
                                    attempt_.learners());
   });
-  pool_ = std::make_unique<ServerPool>(&loop_);
   const std::string slurm_id = plan().under_slurm ? plan().job_id : std::string();
   slurm_ = std::make_unique<SlurmJob>(&loop_, slurm_id, [this](const slurm_cli::JobInfo& job) {
     // A running job with a PreemptTime has been preempted with a grace time.
@@ -131,9 +130,7 @@ Status Supervisor::open_control() {
   pmix_ = std::make_unique<PmixServers>(server_.get());
   silence_ = std::make_unique<SilenceWatch>(agents_.get(), slurm_.get(), &attempt_, &state_, site_.agent_timeout,
                                             [this](const Failure& failure) { agent_silent(failure); });
-  growth_ = std::make_unique<Growth>(Growth::Owners{server_.get(), agents_.get(), &nodes_, companions_.get(), &attempt_,
-                                                    &state_, journal_.get(), &voice_, &site_},
-                                     calls_of_growth(), secret_, options_.run);
+  make_keepers();
   server_->expect(static_cast<size_t>(plan().world_size()) + plan().nodes.size());  // agents, and dl-pmix on each node
   DL_TRY(server_->listen());
   // The address of the interface that leads to the other nodes, or the loopback if there is no other node.
@@ -156,7 +153,15 @@ Status Supervisor::open_control() {
   return {};
 }
 
-Growth::Calls Supervisor::calls_of_growth() {
+// What acts through the agents, and tells the rest of dlrun what follows.
+void Supervisor::make_keepers() {
+  const auto fail = [this](int rank, Failure failure) { learner_failed(rank, std::move(failure)); };
+  const auto look_whether_over = [this] { check_attempt_over(); };
+  pool_ = std::make_unique<PoolKeeper>(
+      std::make_unique<ServerPool>(&loop_),
+      PoolKeeper::Owners{&attempt_, &state_, &nodes_, agents_.get(), &data_, journal_.get(), &voice_},
+      PoolKeeper::Calls{[this](int rank) { start_learner(rank); }, fail, look_whether_over,
+                        [this](const std::vector<std::string>& names) { release_lost(names); }});
   Growth::Calls calls;
   calls.endpoint = [this](const std::string& node) -> Result<std::string> {
     if (endpoint_.rfind("127.", 0) != 0) return endpoint_;
@@ -165,10 +170,12 @@ Growth::Calls Supervisor::calls_of_growth() {
   };
   calls.expect = [this](size_t own) { server_->expect(own); };
   calls.stop = [this](const StopAsked& stop) { handle(stop); };
-  calls.fail = [this](int rank, Failure failure) { learner_failed(rank, std::move(failure)); };
-  calls.look_whether_over = [this] { check_attempt_over(); };
+  calls.fail = fail;
+  calls.look_whether_over = look_whether_over;
   calls.settle = options_.settle;
-  return calls;
+  growth_ = std::make_unique<Growth>(Growth::Owners{server_.get(), agents_.get(), &nodes_, companions_.get(), &attempt_,
+                                                    &state_, journal_.get(), &voice_, &site_},
+                                     std::move(calls), secret_, options_.run);
 }
 
 void Supervisor::watch_signals() {
@@ -258,7 +265,7 @@ void Supervisor::tick() {
   for (const int rank : agents_->look_at_broken(now)) follow(agents_->judge(rank, state_.ending(), now));
   if (state_.alive()) {
     look_whether_ready();
-    look_at_pool();
+    pool_->look();
     if (follow(agents_->look(state_, now))) return;
     if (hang_.is_overdue(now)) settle_hang();
     if (state_.running() && attempt_.end_serving(now)) handle(EndLearners{});

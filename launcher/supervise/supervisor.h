@@ -5,8 +5,8 @@
 // passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt, and has its data
 // fetched; supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what
 // follows an attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
-// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_pool.cpp starts the servers of an
-// elastic pool; supervisor_death.cpp takes over from a dlrun that died.
+// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp takes over from a dlrun
+// that died.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -51,13 +51,13 @@
 #include "launcher/supervise/notice.h"
 #include "launcher/supervise/other_runs.h"
 #include "launcher/supervise/pmix_servers.h"
+#include "launcher/supervise/pool_keeper.h"
 #include "launcher/supervise/recheck.h"
 #include "launcher/supervise/rendezvous.h"
 #include "launcher/supervise/restart_policy.h"
 #include "launcher/supervise/result_keeper.h"
 #include "launcher/supervise/run_state.h"
 #include "launcher/supervise/scaling_keeper.h"
-#include "launcher/supervise/server_pool.h"
 #include "launcher/supervise/silence_watch.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
@@ -108,7 +108,7 @@ class Supervisor {
   // supervisor.cpp
   Status set_up();
   Status open_control();
-  Growth::Calls calls_of_growth();
+  void make_keepers();
   void watch_signals();
   void tick();
   void tick_each(uint64_t ms);
@@ -146,16 +146,6 @@ class Supervisor {
   void check_attempt_over();
   void settle_hang();
 
-  // supervisor_pool.cpp
-  void look_at_pool();
-  void start_servers();
-  bool server_goes_on(int rank, const protocol::Exited& exited);
-  bool goes_on_without_place(int rank, const Failure& why);
-  void server_failed(int rank, Failure failure, ServerPlaces::End end);
-  void close_pool();
-  void dismiss_reserve();
-  void perform(const KillLearners& kill);
-
   // supervisor_run.cpp
   void handle(RunEvent event);
   void record_stop();
@@ -163,6 +153,7 @@ class Supervisor {
   void perform(const GiveUpUnheard& give_up);
   void perform(const GiveUpAll& give_up);
   void perform(const Say& what);
+  void perform(const KillLearners& kill);
   // What an owner performs by itself.
   template <typename Action>
   auto perform(const Action& action) -> decltype(std::declval<LearnerOrders&>().perform(action)) {
@@ -269,7 +260,7 @@ class Supervisor {
   LearnerWatch watch_;
   WantedLearners wanted_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  std::unique_ptr<ServerPool> pool_;
+  std::unique_ptr<PoolKeeper> pool_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<LearnerOrders> orders_;
   std::unique_ptr<Growth> growth_;

@@ -170,10 +170,10 @@ void Supervisor::perform(const StartLearners& /*start*/) {
   const Status http_store = plan().http_store ? rendezvous_->open_http_store(endpoint_, &facts) : Status{};
   if (!http_store) return agents_not_started(http_store.error().text);
   if (plan().pool)
-    if (const Status pool = pool_->open(plan(), endpoint_, &facts); !pool) return agents_not_started(pool.error().text);
+    if (const Status pool = pool_->open(endpoint_, &facts); !pool) return agents_not_started(pool.error().text);
   attempt_.meet(std::move(facts), plan().peers);
   for (int rank = 0; rank < attempt_.first_place(); ++rank) start_learner(rank);
-  start_servers();
+  pool_->start_servers();
 }
 
 void Supervisor::start_learner(int rank) {
@@ -255,12 +255,13 @@ void Supervisor::on_progress(int rank, const Progress& progress) {
 }
 
 void Supervisor::on_exited(int rank, const Exited& exited) {
-  look_at_pool();  // a learner that fails since the pool has lost its state is not the first cause
-  if (attempt_.learner(rank).ended || server_goes_on(rank, exited)) return;
-  attempt_.end(rank);
+  pool_->look();  // a learner that fails since the pool has lost its state is not the first cause
+  if (attempt_.learner(rank).ended) return;
   use_->ended(rank, awake_ms());
   journal_->learner_used(rank, use_->of_learner(rank));
   watch_.log_lost(rank, exited.log_lost);
+  if (pool_->takes_end(rank, exited)) return;
+  attempt_.end(rank);
   // An agent that holds the data of its node stays until no learner uses them any more.
   if (!attempt_.agent_stays(plan(), journal_->memory().restarts) && !data_.holds(rank)) agents_->let_go(rank);
   const Learner& learner = attempt_.learner(rank);
@@ -276,7 +277,7 @@ void Supervisor::on_exited(int rank, const Exited& exited) {
     learner_failed(rank, std::move(end.failure));
   } else {
     attempt_.end_well(rank, end.exit, end.kind == Kind::kStopped, awake_ms());
-    if (attempt_.only_servers_left()) close_pool();
+    if (attempt_.only_servers_left()) pool_->close();
     journal_->learner(rank, learner.state, learner.host, "", "", end.exit);
     pmix_->tell_of_end(rank, false, end.exit);
     handle(Gone{rank, attempt_.deaf_are_left()});
@@ -347,7 +348,7 @@ void Supervisor::check_attempt_over() {
   look_at_votes();
   use_->end_attempt(awake_ms());
   rendezvous_->close();
-  close_pool();
+  pool_->close();
   pmix_->close();
   handle(judge_->over());
 }

@@ -135,7 +135,7 @@ void Supervisor::restart() {
 void Supervisor::settle(int exit_status, std::string last_words) {
   exit_status_ = exit_status;
   // Agents exit when their connection is closed, and then srun or mpirun exits, too.
-  dismiss_reserve();
+  pool_->dismiss_reserve();
   server_->close_all();
   repeat(&loop_, 5, [this, since = awake_ms(), last_words = std::move(last_words), sent = 0]() mutable {
     agents_->reap(awake_ms());

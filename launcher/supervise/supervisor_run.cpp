@@ -59,6 +59,11 @@ void Supervisor::perform(const Say& what) {
   voice_.say(what.text);
 }
 
+void Supervisor::perform(const KillLearners& kill) {
+  pool_->close();
+  orders_->perform(kill);
+}
+
 void Supervisor::perform(const StartAttempt& start) {
   const NextStart how = std::exchange(next_start_, NextStart::kRestart);
   if (start.again) return start_without_store();

@@ -53,7 +53,7 @@ void Supervisor::follow(const std::optional<AgentLoss>& loss) {
     journal_->change_memory(
         [&](record::RunMemory* memory) { memory->fence_unix_ms = unix_ms() + *loss->fence_until_ms - awake_ms(); });
   const Failure failure = failure_of(*loss, attempt_.learner(loss->rank).host);
-  if (!goes_on_without_place(loss->rank, failure)) learner_failed(loss->rank, failure);
+  if (!pool_->goes_on_without(loss->rank, failure)) learner_failed(loss->rank, failure);
   check_attempt_over();
 }
 
@@ -68,7 +68,7 @@ bool Supervisor::follow(const AgentFleet::News& news) {
 void Supervisor::agent_silent(const Failure& failure) {
   attempt_.silence_agent(failure.rank);
   agents_->let_go(failure.rank);
-  if (!goes_on_without_place(failure.rank, failure)) learner_failed(failure.rank, failure);
+  if (!pool_->goes_on_without(failure.rank, failure)) learner_failed(failure.rank, failure);
   check_attempt_over();
 }
 

@@ -39,7 +39,8 @@ class FakeCommands {
   // scontrol shows each job with these lines after its number.
   void show_jobs(const std::string& lines) const {
     write("scontrol",
-          "printf 'JobId=%s JobName=x\\n   UserId=ada(7) GroupId=ada(7) MCS_label=N/A\\n   " + lines + "\\n' \"$4\"");
+          "for id; do :; done; printf 'JobId=%s JobName=x\\n   UserId=ada(7) GroupId=ada(7) MCS_label=N/A\\n   " +
+              lines + "\\n' \"$id\"");
   }
   std::string file(const std::string& name) const {
     std::ifstream in(folder_ + "/" + name);

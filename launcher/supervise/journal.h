@@ -32,6 +32,7 @@ class Journal {
   int lost() const { return lost_; }  // events that could not be written to events.jsonl
 
   void begin_attempt(int attempt, int restart);
+  int attempt() const { return attempt_; }  // the newest, also of earlier dlruns
   // Written with the next event if it differs from what was written last.
   void remember(const record::RunMemory& memory) { memory_ = memory; }
   // The same for a function that changes what is remembered now.

@@ -10,7 +10,7 @@
 
 namespace dl::supervise {
 
-void ResultKeeper::store(AfterEnd after, int attempt, const std::function<void()>& then) {
+void ResultKeeper::store(AfterEnd after, const std::function<void()>& then) {
   stored_ = {};
   if (!plan().results || (plan().under_slurm && with_.state->killed)) return then();
   if (plan().under_slurm) store_.take_back(dir_);
@@ -18,20 +18,20 @@ void ResultKeeper::store(AfterEnd after, int attempt, const std::function<void()
   if (limit_ms == 0) {
     stored_.text = "no time was left";
     stored_.late = true;
-    return hand_over(after, attempt, then);
+    return hand_over(after, then);
   }
   with_.journal->job(record::JobState::kStoring, "results are stored in " + dl::data::shown_place(plan().results->to));
-  store_.start(plan(), dir_, limit_ms, [this, after, attempt, then](const StoreOutcome& outcome) {
+  store_.start(plan(), dir_, limit_ms, [this, after, then](const StoreOutcome& outcome) {
     stored_ = outcome;
-    hand_over(after, attempt, then);
+    hand_over(after, then);
   });
 }
 
 // Whoever cancels a job wants nothing more of it.
-void ResultKeeper::hand_over(AfterEnd after, int attempt, const std::function<void()>& then) {
+void ResultKeeper::hand_over(AfterEnd after, const std::function<void()>& then) {
   const bool cancelled = with_.state->stop && with_.state->stop->cause == StopCause::kCancelled;
-  if (cancelled || !is_handed_over(plan(), after, stored_)) return end(attempt, then);
-  store_.hand_over(plan(), dir_, attempt, [this, attempt, then](const Result<std::string>& job) {
+  if (cancelled || !is_handed_over(plan(), after, stored_)) return end(then);
+  store_.hand_over(plan(), dir_, with_.journal->attempt(), [this, then](const Result<std::string>& job) {
     if (job)
       stored_.job = *job;
     else
@@ -40,7 +40,7 @@ void ResultKeeper::hand_over(AfterEnd after, int attempt, const std::function<vo
       with_.voice->say(fmt::format("job {} stores the results: {}", *job, stored_.text));
     else
       with_.voice->warn(fmt::format("the results are not stored: {}; they are in {}", stored_.text, dir_.root()));
-    end(attempt, then);
+    end(then);
   });
 }
 
@@ -58,9 +58,10 @@ void ResultKeeper::hurry(int signal) {
   });
 }
 
-void ResultKeeper::end(int attempt, const std::function<void()>& then) {
+void ResultKeeper::end(const std::function<void()>& then) {
   ignore(make_directories(dir_.data(), 0700), "the file below then says what is wrong");
-  const Status written = replace_file(dir_.stored(), stored_text(plan(), stored_, attempt, unix_ms()), 0600);
+  const Status written =
+      replace_file(dir_.stored(), stored_text(plan(), stored_, with_.journal->attempt(), unix_ms()), 0600);
   if (!written) with_.voice->warn(written.error().text);
   then();
 }

@@ -35,9 +35,8 @@ class ResultKeeper {
       : with_(with), dir_(std::move(dir)), store_(loop, run) {}
 
   // Stores what the run has, if it is to be stored and time is left; else it is handed to a job without GPUs, or kept
-  // for the next attempt (store_job.h). Then calls `then`, perhaps before this has returned. attempt: the number of the
-  // newest.
-  void store(AfterEnd after, int attempt, const std::function<void()>& then);
+  // for the next attempt (store_job.h). Then calls `then`, perhaps before this has returned.
+  void store(AfterEnd after, const std::function<void()>& then);
   // A signal has come. The end of the run is decided when results are stored, but a store that is under way has to keep
   // the deadline of whoever wants the nodes now.
   void hurry(int signal);
@@ -54,8 +53,8 @@ class ResultKeeper {
   bool left_behind() const { return stored_.job.empty() && !not_stored("").empty(); }
 
  private:
-  void hand_over(AfterEnd after, int attempt, const std::function<void()>& then);
-  void end(int attempt, const std::function<void()>& then);
+  void hand_over(AfterEnd after, const std::function<void()>& then);
+  void end(const std::function<void()>& then);
   const plan::LaunchPlan& plan() const { return with_.nodes->plan(); }
 
   Owners with_;

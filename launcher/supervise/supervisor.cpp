@@ -176,6 +176,24 @@ void Supervisor::make_keepers() {
   growth_ = std::make_unique<Growth>(Growth::Owners{server_.get(), agents_.get(), &nodes_, companions_.get(), &attempt_,
                                                     &state_, journal_.get(), &voice_, &site_},
                                      std::move(calls), secret_, options_.run);
+  QueueReturn::Calls of_return;
+  of_return.happens = [this](const RunEvent& event) { handle(event); };
+  of_return.leave = [this] {
+    growth_->run_ends();
+    exit_status_ = judge_->decision().exit_status;
+  };
+  of_return.close = [this] {
+    look_for_request_file();  // for a pause that was asked for at the last moment
+    server_->close_all();
+    lease_->release();
+    if (control_written_) ::unlink(dir_.control().c_str());
+  };
+  of_return.fail = [this] { settle(exit_status_, {}); };
+  queue_return_ = std::make_unique<QueueReturn>(
+      &loop_,
+      QueueReturn::Owners{judge_.get(), &attempt_, &state_, &nodes_, agents_.get(), slurm_.get(), other_runs_.get(),
+                          results_.get(), use_.get(), journal_.get(), &voice_, options_.guard},
+      std::move(of_return));
 }
 
 void Supervisor::watch_signals() {

@@ -3,8 +3,8 @@
 // this file (learner_end, notice, restart_policy) decide; this class passes events on and performs actions, with owners
 // that have their own state. supervisor.cpp holds the loop, its clock and the answers to dlctl; supervisor_run.cpp
 // passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt, and has its data
-// fetched; supervisor_stop.cpp receives requests to stop; supervisor_end.cpp and supervisor_queue.cpp carry out what
-// follows an attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
+// fetched; supervisor_stop.cpp receives requests to stop; supervisor_end.cpp carries out what follows
+// an attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
 // supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp takes over from a dlrun
 // that died.
 //
@@ -52,6 +52,7 @@
 #include "launcher/supervise/other_runs.h"
 #include "launcher/supervise/pmix_servers.h"
 #include "launcher/supervise/pool_keeper.h"
+#include "launcher/supervise/queue_return.h"
 #include "launcher/supervise/recheck.h"
 #include "launcher/supervise/rendezvous.h"
 #include "launcher/supervise/restart_policy.h"
@@ -163,6 +164,10 @@ class Supervisor {
   auto perform(const Action& action) -> decltype(std::declval<Growth&>().perform(action)) {
     growth_->perform(action);
   }
+  template <typename Action>
+  auto perform(const Action& action) -> decltype(std::declval<QueueReturn&>().perform(action)) {
+    queue_return_->perform(action);
+  }
 
   // supervisor_stop.cpp
   void on_signal(int signal);
@@ -200,17 +205,6 @@ class Supervisor {
   void perform(const Finish& finish);
   void restart();
   void settle(int exit_status, std::string last_words);
-  std::string record_use();
-
-  // supervisor_queue.cpp
-  void perform(const PutBack& back);
-  void put_back(const PutBack& back);
-  void put_back_unless_cancelled(const PutBack& back);
-  void perform(const PutBackFailed& failed);
-  void perform(const HoldJob& hold);
-  void perform(const AlreadyBack& back);
-  void already_back();
-  void perform(const KeepStartTime& keep);
 
   const plan::LaunchPlan& plan() const { return nodes_.plan(); }
 
@@ -241,7 +235,6 @@ class Supervisor {
   int attempts_ = 0;
   int exit_status_ = 0;
   bool control_written_ = false;
-  std::string put_back_error_;
   std::vector<std::string> just_lost_;  // nodes that a dlrun that died had not given back to Slurm yet
 
   // The states of the run (run_state.h), and the events that are not handled yet
@@ -264,6 +257,7 @@ class Supervisor {
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<LearnerOrders> orders_;
   std::unique_ptr<Growth> growth_;
+  std::unique_ptr<QueueReturn> queue_return_;
   std::unique_ptr<PmixServers> pmix_;
   std::unique_ptr<SilenceWatch> silence_;
   int64_t last_second_ms_ = 0;  // on the awake clock, like all times here unless a name has unix

@@ -48,22 +48,11 @@ void Supervisor::perform(const AskVersion& /*ask*/) {
   slurm_->ask_version([this] { handle(VersionKnown{}); });
 }
 
-// What the run has used goes into the record with the event that follows. Returns the line that tells it to the user;
-// empty: there is nothing to tell.
-std::string Supervisor::record_use() {
-  bool told = false;
-  auto use = use_->so_far(awake_ms(), &told);
-  if (!use) return {};
-  std::string line = told ? use->text : std::string();
-  journal_->used(*std::move(use));
-  return line;
-}
-
 void Supervisor::perform(const End& /*end*/) {
   growth_->run_ends();
   journal_->change_memory(
       [this](record::RunMemory* memory) { memory->decided = decided_text(judge_->decision().action); });
-  results_->store(AfterEnd::kOver, attempts_, [this] { end_run(); });
+  results_->store(AfterEnd::kOver, [this] { end_run(); });
 }
 
 void Supervisor::end_run() {
@@ -78,7 +67,7 @@ void Supervisor::end_run() {
   watch_.look_at_own_output(options_.quiet);
   const std::string lost = watch_.log_losses().summary(journal_->lost());
   const std::string reason = decision.reason + (lost.empty() ? "" : "; " + lost);
-  const std::string use = record_use();
+  const std::string use = use_->record(journal_.get(), awake_ms());
   std::string words;
   int exit_status = judge_->exit_status();
   if (decision.action == Action::kComplete && results_->left_behind()) {

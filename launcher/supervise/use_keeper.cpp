@@ -79,4 +79,13 @@ std::optional<record::UsedInAll> UseKeeper::so_far(int64_t now_ms, bool* told) c
   return record::UsedInAll{use::sentence(facts), use::numbers(facts)};
 }
 
+std::string UseKeeper::record(Journal* journal, int64_t now_ms) const {
+  bool told = false;
+  auto use = so_far(now_ms, &told);
+  if (!use) return {};
+  std::string line = told ? use->text : std::string();
+  journal->used(*std::move(use));
+  return line;
+}
+
 }  // namespace dl::supervise

@@ -18,6 +18,7 @@
 #include "launcher/protocol/control_protocol.h"
 #include "launcher/record/event_log.h"
 #include "launcher/supervise/blocking_calls.h"
+#include "launcher/supervise/journal.h"
 #include "launcher/use/job_use.h"
 
 namespace dl::supervise {
@@ -47,6 +48,9 @@ class UseKeeper {
   double saving_s(int64_t now_ms) const { return use_.saving_s(now_ms); }
   // Of the run so far; none: no learner has run. told: long enough to be told in the job's output, too.
   std::optional<record::UsedInAll> so_far(int64_t now_ms, bool* told = nullptr) const;
+  // The same goes into the record with the next event about the whole job. Returns the line that tells it to the user;
+  // empty: there is nothing to tell.
+  std::string record(Journal* journal, int64_t now_ms) const;
   // Of one learner in the newest attempt, by name, as far as it was measured.
   std::map<std::string, double> of_learner(int rank) const { return use::learner_numbers(use_.facts_of(rank)); }
   bool idle() const { return calls_.idle(); }

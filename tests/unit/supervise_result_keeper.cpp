@@ -62,7 +62,7 @@ class ResultKeeperTest : public LoopTest {
   // Begins to store; it is over when over_ says so.
   void store(AfterEnd after = AfterEnd::kOver) {
     over_ = 0;
-    keeper_->store(after, 3, [this] { ++over_; });
+    keeper_->store(after, [this] { ++over_; });
   }
   // Stores to the end.
   void stored(AfterEnd after = AfterEnd::kOver) {
@@ -118,7 +118,7 @@ TEST_F(ResultKeeperTest, ResultsAreStoredBeforeTheRunEnds) {
   EXPECT_FALSE(keeper_->left_behind());
   EXPECT_EQ(keeper_->not_stored("S303"), "");
   EXPECT_EQ(record().value("done", false), true);
-  EXPECT_EQ(record().value("attempt", 0), 3);
+  EXPECT_EQ(record().value("attempt", 0), 1);
   EXPECT_EQ(commands_.file("submitted"), "");
 }
 

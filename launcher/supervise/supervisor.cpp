@@ -194,6 +194,15 @@ void Supervisor::make_keepers() {
       QueueReturn::Owners{judge_.get(), &attempt_, &state_, &nodes_, agents_.get(), slurm_.get(), other_runs_.get(),
                           results_.get(), use_.get(), journal_.get(), &voice_, options_.guard},
       std::move(of_return));
+  Successor::Calls of_successor;
+  of_successor.happens = [this](const RunEvent& event) { handle(event); };
+  of_successor.kill_wait = [this](int64_t seconds) { state_.rules.kill_wait_s = seconds; };
+  of_successor.settle = options_.settle;
+  of_successor.start = [this](const std::string& why, const std::string& code) { start_attempt(why, code); };
+  of_successor.release = [this](const std::vector<std::string>& names) { release_lost(names); };
+  successor_ = std::make_unique<Successor>(Successor::Owners{judge_.get(), &attempt_, &state_, &nodes_, slurm_.get(),
+                                                             sweeper_.get(), journal_.get(), &voice_},
+                                           std::move(of_successor), options_.predecessor);
 }
 
 void Supervisor::watch_signals() {
@@ -261,14 +270,16 @@ int Supervisor::run() {
   } else if (plan().under_slurm) {
     slurm_->ask(learn);
   }
-  if (options_.predecessor.death.empty()) {
+  if (!successor_->has_predecessor()) {
     handle(Begin{});
     // Of an earlier dlrun of this batch script, or an earlier start of the job.
     if (plan().under_slurm && plan().asked.elastic()) companions_->give_back_strays(0);
     // Before the answer is needed, when slurmctld may be slow.
     slurm_->ask_kill_wait([this](int64_t seconds) { state_.rules.kill_wait_s = seconds; });
   } else {
-    take_over();
+    next_start_ = NextStart::kTakeOver;
+    if (plan().under_slurm && plan().asked.elastic()) companions_->give_back_strays(Companions::kStrayMs);
+    successor_->take_over();
   }
   uv_run(&loop_, UV_RUN_DEFAULT);
   return exit_status_;

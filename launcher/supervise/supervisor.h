@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // dlrun's supervisor: one event loop. Agents report; the states of the run (run_state.h) and the pure decisions beside
 // this file (learner_end, notice, restart_policy) decide; this class passes events on and performs actions, with owners
-// that have their own state. supervisor.cpp holds the loop, its clock and the answers to dlctl; supervisor_run.cpp
-// passes events to the states and carries out their actions; supervisor_attempt.cpp runs an attempt, and has its data
-// fetched; supervisor_stop.cpp receives requests to stop; supervisor_end.cpp carries out what follows
-// an attempt; supervisor_ways.cpp handles agents that do not come, and agents and PMIx servers that are lost;
-// supervisor_nodes.cpp goes on without lost nodes, or without a store; supervisor_death.cpp takes over from a dlrun
-// that died.
+// that have their own state: README.md names them. supervisor.cpp holds the loop, its clock and the answers to dlctl,
+// and makes the owners; supervisor_run.cpp passes events to the states and carries out their actions;
+// supervisor_attempt.cpp runs an attempt, and has its data fetched; supervisor_stop.cpp receives requests to stop;
+// supervisor_end.cpp carries out what follows an attempt; supervisor_ways.cpp handles agents that do not come, and
+// agents and PMIx servers that are lost; supervisor_nodes.cpp goes on without lost nodes, or without a store.
 //
 //   an event -> handle() -> next() -> perform() each action -> the events that come of it
 #pragma once
@@ -62,6 +61,7 @@
 #include "launcher/supervise/silence_watch.h"
 #include "launcher/supervise/slurm_job.h"
 #include "launcher/supervise/stop_controller.h"
+#include "launcher/supervise/successor.h"
 #include "launcher/supervise/sweeper.h"
 #include "launcher/supervise/time_limit_watch.h"
 #include "launcher/supervise/use_keeper.h"
@@ -116,13 +116,6 @@ class Supervisor {
   bool quiet() const;
   void set_pace();  // of tick(), after what may have changed quiet()
   void answer_ctl(ConnectionId id, const protocol::ControlMessage& message);
-
-  // supervisor_death.cpp
-  void take_over();
-  void take_memory();
-  void ask_for_its_stop();
-  void answer_death();
-  void start_in_place_of_dead();
 
   // supervisor_attempt.cpp
   void start_attempt(const std::string& why, const std::string& code = {});
@@ -235,7 +228,6 @@ class Supervisor {
   int attempts_ = 0;
   int exit_status_ = 0;
   bool control_written_ = false;
-  std::vector<std::string> just_lost_;  // nodes that a dlrun that died had not given back to Slurm yet
 
   // The states of the run (run_state.h), and the events that are not handled yet
   RunState state_;
@@ -258,6 +250,7 @@ class Supervisor {
   std::unique_ptr<LearnerOrders> orders_;
   std::unique_ptr<Growth> growth_;
   std::unique_ptr<QueueReturn> queue_return_;
+  std::unique_ptr<Successor> successor_;
   std::unique_ptr<PmixServers> pmix_;
   std::unique_ptr<SilenceWatch> silence_;
   int64_t last_second_ms_ = 0;  // on the awake clock, like all times here unless a name has unix

@@ -68,7 +68,7 @@ void Supervisor::perform(const StartAttempt& start) {
   const NextStart how = std::exchange(next_start_, NextStart::kRestart);
   if (start.again) return start_without_store();
   if (how == NextStart::kFirst) return start_attempt("");
-  if (how == NextStart::kTakeOver) return start_in_place_of_dead();
+  if (how == NextStart::kTakeOver) return successor_->start();
   restart();
 }
 

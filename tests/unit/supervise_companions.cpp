@@ -65,7 +65,7 @@ TEST_F(CompanionsTest, OneThatCannotBeSubmittedIsToldAndNotKept) {
 
 // Slurm's commands as this test has them: each job is 41, and waits.
 TEST_F(CompanionsTest, OneForOfferedNodesThatStillWaitsAfterAMinuteHasComeToItsEnd) {
-  command("sbatch", "echo 41");
+  command("sbatch", "cat >script; echo 41");
   command("scontrol",
           "printf 'JobId=%s JobName=x\\n   UserId=ada(7) GroupId=ada(7) MCS_label=N/A\\n   JobState=PENDING "
           "Reason=Resources Dependency=(null)\\n' \"$4\"");
@@ -93,7 +93,7 @@ TEST_F(CompanionsTest, OneForOfferedNodesThatStillWaitsAfterAMinuteHasComeToItsE
 
 // Slurm has given each a number, and takes the first one back.
 TEST_F(CompanionsTest, OfSeveralEachIsWatchedAndGivenBackByItself) {
-  command("sbatch", "echo x >>submitted\nexpr 40 + $(wc -l <submitted)");
+  command("sbatch", "cat >script\necho x >>submitted\nexpr 40 + $(wc -l <submitted)");
   command("scancel", "shift; echo \"$*\" >>cancelled");
   command("scontrol",
           "case $4 in 41) state=COMPLETING ;; *) state=PENDING ;; esac\n"
@@ -134,7 +134,8 @@ class GivenBackTest : public CompanionsTest {
   void SetUp() override {
     CompanionsTest::SetUp();
     const std::string away = "[ -e away ] && { echo 'error: Socket timed out on send/recv operation' >&2; exit 1; }\n";
-    command("sbatch", "echo x >>submitted\nid=$(expr 40 + $(wc -l <submitted))\necho $id >>jobs\n" + away + "echo $id");
+    command("sbatch", "cat >script\necho x >>submitted\nid=$(expr 40 + $(wc -l <submitted))\necho $id >>jobs\n" + away +
+                          "echo $id");
     command("scancel", away + "shift; echo \"$*\" >>cancelled");
     command("scontrol",
             "[ $4 = 7 ] || {\n" + away + "}\nstate=RUNNING; grep -qsx $4 cancelled && state=COMPLETING\n" +

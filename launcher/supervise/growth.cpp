@@ -102,8 +102,10 @@ void Growth::runs(const std::string& job, const std::vector<plan::Node>& nodes) 
   Status ready = with_.nodes->plan_larger(nodes);
   if (ready) {
     auto endpoint = calls_.endpoint(nodes.front().name);
-    if (endpoint) next_.endpoint = *std::move(endpoint);
-    if (!endpoint) ready = std::move(endpoint).error();
+    if (endpoint)
+      next_.endpoint = *std::move(endpoint);
+    else
+      ready = std::move(endpoint).error();
   }
   if (ready) {
     const plan::LaunchPlan& larger = *with_.nodes->larger();

@@ -202,6 +202,10 @@ std::vector<std::pair<ConnectionId, Hello>> Growth::adopt() {
   return std::exchange(next_, {}).early;
 }
 
+void Growth::not_begun() {
+  if (next_.taken) end();
+}
+
 // Slurm ends a companion, or its owner claims it: the learners save, and go on without it.
 void Growth::leaves(const std::string& job, const CompanionState& state) {
   if (job == next_.job) return drop(state.why);

@@ -79,6 +79,8 @@ class Growth {
   bool taken() const { return next_.taken; }  // the attempt that begins is the larger one
   // That attempt begins: its agents serve it from now on. Returns who has said hello, in this order.
   std::vector<std::pair<ConnectionId, protocol::Hello>> adopt();
+  // The attempt that begins cannot: if it is the larger one, its agents are ended, and the next one starts its own.
+  void not_begun();
   // The run ends, and gives all companions back.
   void run_ends();
 

@@ -63,7 +63,9 @@ void Supervisor::start_attempt(const std::string& why, const std::string& code) 
       ready = agents_->start(endpoint_, secret_);
     }
   }
-  if (!ready) agents_not_started(ready.error().text);
+  if (ready) return;
+  growth_->not_begun();
+  agents_not_started(ready.error().text);
 }
 
 // Begins what watches over the attempt, and its PMIx servers.

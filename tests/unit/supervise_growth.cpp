@@ -305,6 +305,22 @@ TEST_F(GrowthTest, LearnersMakeWayOnceAllAgentsOfTheLargerAttemptHaveCome) {
   EXPECT_TRUE(companions_.given_back.empty());
 }
 
+TEST_F(GrowthTest, WhereTheLargerAttemptCannotBeginTheNextOneStartsAgentsOfItsOwn) {
+  growth_->not_begun();
+  grow();
+  growth_->not_begun();
+  EXPECT_TRUE(growth_->under_way()) << "another attempt";
+  growth_->attempt_ends();
+  growth_->take();
+  growth_->not_begun();
+  EXPECT_FALSE(growth_->taken());
+  EXPECT_FALSE(growth_->under_way());
+  EXPECT_FALSE(agents_->early_run());
+  for (ConnectionId id = 30; id < 34; ++id) EXPECT_FALSE(connections_.connected(id));
+  EXPECT_TRUE(companions_.given_back.empty()) << "its nodes are in the plan";
+  EXPECT_EQ(nodes_->plan().world_size(), 4);
+}
+
 TEST_F(GrowthTest, OfNodesThatDlpolicydOfferedItIsSaidHowTheRunGrew) {
   growth_->perform(TakeOffer{{2, 100}});
   companions_.submitted(std::string("41"));

@@ -140,7 +140,7 @@ s3_server() {
 
 @test "the URL is in no command line of the processes that fetch it" {
   web_server
-  head -c 1000 /dev/urandom >web/planted-name.bin
+  head -c 3000 /dev/urandom >web/planted-name.bin # more than what comes before a stall
   echo 'planted-name.bin stall 1' >web/.faults
   sources "$url/planted-name.bin" "$(sum_of web/planted-name.bin)"
   "$dl_data" fetch --sources sources.json --cache "$PWD/cache" --dest "$PWD/data" >out 2>&1 &

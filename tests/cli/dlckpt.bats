@@ -75,7 +75,8 @@ setup() {
   [[ $output == *"$name is one checkpoint; allowed: a checkpoint directory, such as $dir, of which this is train step 1"* ]]
   run "$dlckpt" import --safetensors x "$dir/$name/" --step 2
   [ "$status" -eq 2 ]
-  [ ! -e "$dir/$name/LEASE" ] && [ -z "$(find "$dir/$name" -mindepth 1 -type d)" ]
+  [ ! -e "$dir/$name/LEASE" ]
+  [ -z "$(find "$dir/$name" -mindepth 1 -type d)" ]
 }
 
 @test "dlckpt verify judges without libhdf5" {

@@ -103,8 +103,13 @@ Status copy_pieces(Io& io, const std::string& checkpoint, const Manifest& manife
     const Piece& piece = pieces[chunk.piece];
     std::vector<unsigned char>& buffer = buffers[thread];
     if (buffer.size() < chunk.bytes) buffer.resize(chunk.bytes);
-    DL_TRY(streams[thread].read(*piece.tensor, chunk.at, chunk.bytes, buffer.data()));
-    DL_TRY(sink(buffer.data(), chunk.bytes, piece.at + chunk.at));
+    const void* bytes = buffer.data();
+    if (piece.known) {
+      bytes = piece.known->data() + chunk.at;
+    } else {
+      DL_TRY(streams[thread].read(*piece.tensor, chunk.at, chunk.bytes, buffer.data()));
+    }
+    DL_TRY(sink(bytes, chunk.bytes, piece.at + chunk.at));
     const std::lock_guard<std::mutex> lock(mutex);
     done += chunk.bytes;
     if (meter) meter(done, total);

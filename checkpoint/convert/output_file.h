@@ -47,6 +47,7 @@ std::string parent_directory(const std::string& path);
 struct Piece {
   const TensorRecord* tensor = nullptr;
   uint64_t at = 0;
+  const std::string* known = nullptr;  // its bytes, if they are not read from the checkpoint's files
 };
 // Receives bytes and their offset. If copy_pieces() has several threads, they call it at the same time; if it has one,
 // the offsets rise.

@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <set>
 
 #include "checkpoint/convert/hdf5_plan.h"
 #include "checkpoint/convert/output_file.h"
+#include "checkpoint/convert/python_record.h"
 #include "checkpoint/convert/safetensors.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/read/parallel.h"
+#include "checkpoint/read/tensor_stream.h"
 #include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/selection.h"
@@ -31,6 +35,7 @@ struct ExportOptions {
 struct Export {
   std::string checkpoint;
   Manifest manifest;
+  std::map<std::string, std::string> recorded;  // by path: the bytes of tensors that are in the record of attach()
   std::vector<NamedTensor> tensors;
   std::vector<std::string> files;  // files that were written
 };
@@ -39,6 +44,41 @@ uint64_t bytes_of(const std::vector<NamedTensor>& tensors) {
   uint64_t total = 0;
   for (const NamedTensor& item : tensors) total += item.tensor->bytes();
   return total;
+}
+
+Piece piece_of(const Export& job, const TensorRecord* tensor, uint64_t at) {
+  const auto known = job.recorded.find(tensor->path);
+  return Piece{tensor, at, known == job.recorded.end() ? nullptr : &known->second};
+}
+
+// Adds the scalars that dlckpt.attach() has put into its record to the manifest's tensors.
+Status add_recorded(Export* job) {
+  for (const BlobRecord& blob : job->manifest.blobs) {
+    if (blob.path != kPythonRecord) continue;
+    std::string record(blob.size, '\0');
+    TensorStream stream(posix_io(), job->checkpoint, job->manifest);
+    DL_TRY(stream.read_blob(blob, record.data()));
+    auto tensors = recorded_tensors(record);
+    if (!tensors) {  // the tensors are no less sound for it
+      complain("left out: scalars that are in the checkpoint's record: " + tensors.error().text);
+      return {};
+    }
+    std::set<std::string> stored;
+    for (const TensorRecord& tensor : job->manifest.tensors) stored.insert(tensor.path);
+    for (RecordedTensor& tensor : *tensors) {
+      if (!check_path(tensor.path) || !stored.insert(tensor.path).second) continue;
+      TensorRecord added;
+      added.path = tensor.path;
+      added.dtype = tensor.dtype;
+      added.shape = std::move(tensor.shape);
+      job->manifest.tensors.push_back(std::move(added));
+      job->recorded[tensor.path] = std::move(tensor.bytes);
+    }
+    std::sort(job->manifest.tensors.begin(), job->manifest.tensors.end(),
+              [](const TensorRecord& a, const TensorRecord& b) { return a.path < b.path; });
+    return {};
+  }
+  return {};
 }
 
 // Writes a head and the pieces after it as one file.
@@ -80,7 +120,7 @@ Result<std::string> plan_safetensors(const Export& job, const std::vector<NamedT
     return Error{Errc::kUnsupported,
                  "the names of the tensors are too long for one safetensors file; use --max-shard-size or --select"};
   for (const SafetensorsEntry& entry : header.entries)
-    pieces->push_back(Piece{by_name[entry.name], header.data_at + entry.at});
+    pieces->push_back(piece_of(job, by_name[entry.name], header.data_at + entry.at));
   *size = header.data_at + header.data_bytes;
   return head;
 }
@@ -187,7 +227,7 @@ Status export_h5(const ExportOptions& options, Export* job) {
                                                  {"dlckpt.save_id", format_save_id(job->manifest.name.save_id)}};
   DL_TRY_ASSIGN(const Hdf5Plan plan, plan_hdf5(&datasets, attributes));
   std::vector<Piece> pieces;
-  for (size_t i = 0; i < datasets.size(); ++i) pieces.push_back(Piece{job->tensors[i].tensor, datasets[i].at});
+  for (size_t i = 0; i < datasets.size(); ++i) pieces.push_back(piece_of(*job, job->tensors[i].tensor, datasets[i].at));
   DL_TRY_ASSIGN(OutputFile out, OutputFile::create(posix_io(), options.h5, options.force));
   DL_TRY(write_pieces(*job, plan.head, plan.size, pieces, options.h5, &out));
   job->files.push_back(options.h5);
@@ -208,6 +248,10 @@ int run(const ExportOptions& options) {
   Export job;
   job.checkpoint = checkpoint_path(target.dir, newest->name);
   job.manifest = std::move(*newest->manifest);
+  if (const Status added = add_recorded(&job); !added)
+    return export_failed(added.error().code == Errc::kCorrupt
+                             ? error_or_gone(posix_io(), target.dir, newest->name, added.error())
+                             : added.error());
   auto tensors = select_tensors(job.manifest, options.selection, options.strip);
   if (!tensors) return export_failed(tensors.error());
   job.tensors = *std::move(tensors);

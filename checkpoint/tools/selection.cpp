@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "checkpoint/convert/python_record.h"
 #include "checkpoint/format/names.h"
 #include "common/base/parse.h"
 
@@ -37,7 +38,7 @@ std::string unescaped(const std::string& path) {
 // Programs in other languages name their tensors themselves, and mean a literal "%2F".
 bool is_of_python(const Manifest& manifest) {
   return std::any_of(manifest.blobs.begin(), manifest.blobs.end(), [](const BlobRecord& blob) {
-    return blob.path == "dlckpt.python/state.json" || blob.path == "dlckpt.dcp/metadata.json";
+    return blob.path == kPythonRecord || blob.path == "dlckpt.dcp/metadata.json";
   });
 }
 

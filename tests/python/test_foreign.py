@@ -90,6 +90,30 @@ class Foreign(support.Case):
         self.assert_trains_on(source)
         self.saying("not used: adam/state/0/exp_avg")
 
+    def test_what_attach_saved_goes_through_each_format_and_is_trained_on_with_its_scalars(self):
+        source = Tied(0)
+        optimizer = torch.optim.Adam(source.parameters())
+        with dlckpt.attach(model=source, opt=optimizer, dir=self.dir) as job:
+            for _ in job.steps(3):
+                train(source, optimizer)
+        first, wanted = self.dir, source.state_dict()
+        self.assertEqual((wanted["norm.num_batches_tracked"].shape, int(wanted["norm.num_batches_tracked"])), ((), 3))
+        steps = {"opt/state/%d/step" % index for index in range(3)}
+        for option, back in (("--safetensors", "--safetensors"), ("--torch", "--torch"), ("--h5", "--hdf5"), ("--expand", "--hdf5")):
+            path, self.dir = os.path.join(self.folder, "out" + option), os.path.join(self.folder, "back" + option)
+            with_python = ["--python", sys.executable]
+            done = subprocess.run([TOOL, "export", first, option, path] + with_python, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.run_tool(back, path, *with_python)
+            with dlckpt.open(self.dir) as opened:
+                self.assertEqual(opened.info("model/norm.num_batches_tracked")[1:3], ("int64", ()))
+                self.assertLessEqual(steps, set(opened))
+            model = Tied(1)
+            with dlckpt.attach(model=model, dir=self.dir) as job:
+                self.assertEqual(job.train_step, 7)
+            for name, value in wanted.items():
+                self.assertTrue(torch.equal(model.state_dict()[name], value), option + name)
+
     def test_plain_hdf5_and_arrays_alone(self):
         import h5py
         import numpy as np

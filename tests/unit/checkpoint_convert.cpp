@@ -12,6 +12,7 @@
 #include "checkpoint/convert/compare.h"
 #include "checkpoint/convert/float_value.h"
 #include "checkpoint/convert/hdf5_message.h"
+#include "checkpoint/convert/python_record.h"
 #include "checkpoint/convert/safetensors.h"
 #include "checkpoint/read/tensor_stream.h"
 
@@ -112,6 +113,45 @@ TEST(Hdf5, ChecksumIsLookup3) {
   // The values of its author's own driver5().
   EXPECT_EQ(lookup3(""), 0xdeadbeefU);
   EXPECT_EQ(lookup3("Four score and seven years ago"), 0x17770551U);
+}
+
+TEST(PythonRecord, ScalarsOfTheStateAreTensorsUnderThePathsThatTensorsHave) {
+  const auto found = recorded_tensors(R"({"schema": 1, "objects": {
+    "model": {"$": "odict", "v": [["norm.count", {"$": "array", "dtype": "int64", "shape": [], "v": "BQAAAAAAAAA="}],
+                                  ["w", {"$": "tensor", "path": "model/w", "dtype": "float32", "shape": [2]}]]},
+    "a/b": {"$": "dict", "v": [[0, {"step": {"$": "array", "dtype": "float32", "shape": [], "v": "AACAPw=="}}],
+                               ["0", {"$": "tuple", "v": [1, {"$": "array", "dtype": "bool", "shape": [], "v": "AQ=="}]}]]}},
+    "state": {"": [{"$": "array", "dtype": "uint8", "shape": [2, 1], "v": "/+8="}], "n": {"$": "bytes", "v": "AQ=="}}})");
+  ASSERT_TRUE(found) << found.error().text;
+  ASSERT_EQ(found->size(), 4U);
+  EXPECT_EQ((*found)[0].path, "model/norm.count");
+  EXPECT_EQ((*found)[0].bytes, std::string("\5\0\0\0\0\0\0\0", 8));
+  EXPECT_TRUE((*found)[0].shape.empty());
+  EXPECT_EQ((*found)[1].path, "a%2Fb/0/step");
+  EXPECT_EQ((*found)[1].bytes, std::string("\0\0\x80\x3f", 4));
+  EXPECT_EQ((*found)[2].path, "a%2Fb/%str:0/1");
+  EXPECT_STREQ((*found)[2].dtype->name, "bool");
+  EXPECT_EQ((*found)[3].path, "state/%/0");
+  EXPECT_EQ((*found)[3].shape, (Dims{2, 1}));
+  EXPECT_EQ((*found)[3].bytes, "\xff\xef");
+}
+
+TEST(PythonRecord, WhatNoVersionHasWrittenIsNotTakenForAScalar) {
+  EXPECT_FALSE(recorded_tensors("nothing"));
+  EXPECT_FALSE(recorded_tensors("[]"));
+  EXPECT_FALSE(recorded_tensors(R"({"schema": 2, "objects": {}})"));
+  for (const char* value :
+       {R"({"$": 1})", R"({"$": "array"})", R"({"$": "dict"})", R"({"$": "dict", "v": [1]})",
+        R"({"$": "array", "dtype": "int64", "shape": [], "v": "AQ=="})",
+        R"({"$": "array", "dtype": "int9", "shape": [], "v": "AQ=="})",
+        R"({"$": "array", "dtype": "int8", "shape": [-1], "v": "AQ=="})",
+        R"({"$": "array", "dtype": "int8", "shape": [4294967296, 4294967296, 4], "v": ""})",
+        R"({"$": "array", "dtype": "int8", "shape": [], "v": "A!=="})",
+        R"({"$": "array", "dtype": "int8", "shape": [], "v": "AQ="})"}) {
+    const auto found = recorded_tensors(std::string(R"({"schema": 1, "objects": {"a": )") + value + "}}");
+    ASSERT_FALSE(found) << value;
+    EXPECT_EQ(found.error().code, Errc::kCorrupt);
+  }
 }
 
 TEST(Safetensors, LayoutIsReadBackAsItIs) {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple, Optional
 
+from . import arguments
 from .errors import InvalidError
 from .world import split_evenly
 
@@ -63,9 +64,8 @@ def find_batch(default: Optional[int] = None) -> Batch:
     if default is None:
         raise InvalidError("no size of a global batch is given: ask for one with --dl-batch (dlrun --batch), or give "
                            "find_batch() a number")
-    if int(default) < 1:
-        raise InvalidError("find_batch(%s): the size of a global batch is out of range; allowed: 1 or more samples" % default)
-    return Batch(int(default), reference=int(default))
+    default = arguments.whole("default", default, 1, 2**53, "1 or more samples")
+    return Batch(default, reference=default)
 
 
 def part_size(total: int, number: int, parts: int) -> int:

@@ -11,7 +11,7 @@ import functools
 import os
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
-from . import dtypes, library
+from . import arguments, dtypes, library
 from .errors import Error, InternalError, InvalidError, LibraryError, error_for
 
 
@@ -67,13 +67,17 @@ class Context:
                  every_s: float = 0.0, every_steps: int = 0, keep: int = 0, timeout_s: float = 0.0, keep_every: int = 0,
                  best: Optional[str] = None) -> None:
         self._handle = ctypes.c_void_p()
+        given = arguments.of_context(run_id, timeout_s, keep_every, best, keep)
+        every_s, every_steps = arguments.real("every_s", every_s), arguments.whole("every_steps", every_steps, 0, arguments.MAX_STEP)
+        rank, world_size = (arguments.whole(name, value, 0, arguments.MAX_LEARNERS) for name, value in (("rank", rank), ("world_size", world_size)))
         self._lib = library.load()
         self._pid = os.getpid()
         self._memory: Dict[str, object] = {}
         self._saved = SaveStats()
         # struct_size only covers the members that are used here, so that an older library accepts the struct.
-        options = library.Options(library.Options.mode.offset, None if dir is None else library.path_bytes(dir), rank, world_size,
-                                  _encode(run_id), every_s, every_steps, keep, timeout_s, keep_every, _encode(best))
+        options = library.Options(library.Options.mode.offset, None if dir is None else library.path_bytes(arguments.path("dir", dir)),
+                                  rank, world_size, _encode(given["run_id"]), every_s, every_steps, given["keep"], given["timeout_s"],
+                                  given["keep_every"], _encode(given["best"]))
         code = self._lib.dlckpt_open(ctypes.byref(options), ctypes.byref(self._handle))
         if code != library.OK:
             raise error_for(code, (self._lib.dlckpt_open_error() or b"").decode("utf-8", "replace"))
@@ -161,7 +165,7 @@ class Context:
 
     def want(self, step: int) -> int:
         """What to do before train step ``step``: a combination of library.WANT_SAVE and WANT_EXIT."""
-        return int(self._lib.dlckpt_want(self._open(), step))
+        return int(self._lib.dlckpt_want(self._open(), _train_step(step)))
 
     def save(self, step: int, flags: int = 0) -> str:
         """Collective. Saves train step ``step`` (dlckpt_save_flags). Without flags it returns when the registered memory may
@@ -169,9 +173,9 @@ class Context:
         before_mutation() must be called before the memory changes. SKIP_IF_BUSY: raises InFlightError instead of waiting for an
         earlier save. Returns "", or the error of an earlier save that failed."""
         if library.has("dlckpt_save_flags"):
-            self._check(self._lib.dlckpt_save_flags(self._open(), step, flags))
+            self._check(self._lib.dlckpt_save_flags(self._open(), _train_step(step), flags))
         else:
-            self._check(self._lib.dlckpt_save(self._open(), step))
+            self._check(self._lib.dlckpt_save(self._open(), _train_step(step)))
             self._saved = SaveStats(step=step, saves=self._saved.saves + 1)
         return self.message()
 
@@ -187,7 +191,8 @@ class Context:
         if not library.has("dlckpt_wait"):
             return self._saved.step
         durable = ctypes.c_int64(-1)
-        self._check(self._lib.dlckpt_wait(self._open(), timeout_s, ctypes.byref(durable)))
+        self._check(self._lib.dlckpt_wait(self._open(), arguments.real("timeout_s", timeout_s, "a number of seconds; negative: no limit"),
+                                          ctypes.byref(durable)))
         return durable.value
 
     def last_error(self) -> Error:
@@ -209,27 +214,28 @@ class Context:
 
     def metric(self, name: str, value: float) -> None:
         """Puts a number into the next save's manifest (dlckpt_metric); only learner 0's counts."""
-        self._check(self._lib.dlckpt_metric(self._open(), name.encode(), value))
+        self._check(self._lib.dlckpt_metric(self._open(), arguments.text("name", name).encode(), arguments.real("value", value)))
 
     def member(self, name: str, path: str, *, per_rank: bool = False) -> None:
         """Registers a file that the program writes itself; it is saved and put back with the rest (dlckpt_member)."""
         if not library.has("dlckpt_member"):
             raise LibraryError("this libdlckpt cannot keep files, since it is of an older version than this dlckpt package; install "
                                "both from one release")
-        self._check(self._lib.dlckpt_member(self._open(), name.encode(), library.path_bytes(path), 1 if per_rank else 0))
+        self._check(self._lib.dlckpt_member(self._open(), arguments.text("name", name).encode(),
+                                            library.path_bytes(arguments.path(name, path)), 1 if per_rank else 0))
 
     def peek(self, step: int = library.LATEST) -> Tuple[int, str]:
         """Collective. As restore(), but loads only the blobs; a later restore() of the returned train step takes the same
         checkpoint."""
         found = ctypes.c_int64(-1)
-        self._check(self._lib.dlckpt_peek(self._open(), step, ctypes.byref(found)))
+        self._check(self._lib.dlckpt_peek(self._open(), _train_step(step, library.LATEST), ctypes.byref(found)))
         return found.value, self.message()
 
     def restore(self, step: int = library.LATEST) -> Tuple[int, str]:
         """Collective. Loads train step ``step``, or the newest one that verifies, into the registered memory. Returns the train
         step and a note, which is "" unless newer checkpoints were passed over."""
         restored = ctypes.c_int64(-1)
-        self._check(self._lib.dlckpt_restore(self._open(), step, ctypes.byref(restored)))
+        self._check(self._lib.dlckpt_restore(self._open(), _train_step(step, library.LATEST), ctypes.byref(restored)))
         return restored.value, self.message()
 
     def latest(self) -> int:
@@ -247,6 +253,10 @@ class Context:
     def message(self) -> str:
         """The message of the last call."""
         return (self._lib.dlckpt_errmsg(self._open()) or b"").decode("utf-8", "replace")
+
+
+def _train_step(step: int, low: int = 0) -> int:
+    return arguments.whole("step", step, low, arguments.MAX_STEP)
 
 
 def dtype_name(number: int) -> str:

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Union
 
-from . import codec, library
+from . import arguments as allowed, codec, library
 from .attached import Attached, Peeked, peek
 from .context import Context, SaveStats
 from .entries import Entry
@@ -75,11 +75,11 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
         objects["arrays"] = arrays
     if "state" in objects:
         raise InvalidError("attach(state=...): the name 'state' is used by job.state; choose another")
+    rng, strict = allowed.flag("rng", rng), allowed.flag("strict", strict)
     for name in objects:
         codec.check_name(name)
     entries: List[Entry] = [entry(name, value) for name, value in objects.items() if value is not None]
-    if rng:
-        entries.append(DefaultRandomEntry("default random generators", None))
+    entries += [DefaultRandomEntry("default random generators", None)] if rng else []
     job = open_job(find_world(rank, world_size), dir=dir, every=every, keep=keep, final_save=final_save, run_id=run_id,
                    timeout=timeout, mode=mode, keep_every=keep_every, best=best)
     job._start(entries, strict)
@@ -89,17 +89,17 @@ def attach(*, dir: Optional[str] = None, every: Every = None, keep: int = 0, rng
 def open_job(world: World, *, dir: Optional[str], every: Every, keep: int, final_save: bool, run_id: Optional[str],
              timeout: float, mode: Optional[str] = None, keep_every: int = 0, best: Optional[str] = None) -> "Job":
     """A job whose directory is open, but which has no objects yet; for attach() and for the adapters of frameworks."""
-    settings = find_settings(dir, every, keep, mode)
-    job = Job(world, final_save, settings.mode)
+    settings, given = find_settings(dir, every, keep, mode), allowed.of_context(run_id, timeout, keep_every, best)
+    job = Job(world, allowed.flag("final_save", final_save), settings.mode)
     if settings.dir is None:
         job._say("no checkpoint directory (--dl-checkpoint, DL_CHECKPOINT_DIR or attach(dir=...)): training without saving")
         return job
     if settings.remark:
         job._say(settings.remark)
     job._dir = settings.dir
-    job._context = Context(settings.dir, rank=world.rank, world_size=world.size, run_id=run_id or find_run_id(world),
-                           every_s=settings.interval.seconds, every_steps=settings.interval.steps, keep=settings.keep,
-                           timeout_s=timeout, keep_every=keep_every, best=best)
+    given.update(run_id=run_id or find_run_id(world), keep=settings.keep)
+    job._context = Context(settings.dir, rank=world.rank, world_size=world.size, every_s=settings.interval.seconds,
+                           every_steps=settings.interval.steps, **given)
     if settings.interval.seconds and not settings.every_asked and os.environ.get("DL_PROGRESS"):
         job._say("every=%r has no effect here: dlrun alone saves by time, so that all learners save at the same train step. "
                  "Ask for it at submission (--dl-checkpoint=PATH,every=10m), or give train steps (every='50steps')" % (every,))
@@ -157,9 +157,10 @@ class Job(Progress):
         batches = self._batches
         if total is None and (batches is None or batches.total_samples is None):
             raise InvalidError("job.steps() without a number needs a GlobalBatches(..., epochs=N) among what attach() was given")
+        end = None if total is None else allowed.train_steps("total", total)
         self._in_steps = True
         try:
-            while (total is None or self.train_step < total) and not (batches is not None and batches.done):
+            while (end is None or self.train_step < end) and not (batches is not None and batches.done):
                 self.check()
                 yield self.train_step
                 self.step_done()
@@ -230,6 +231,7 @@ class Job(Progress):
         With wait=False it saves as periodic saves do (``mode`` of attach()); wait() or the next check() reports the outcome.
         Without a directory it does nothing. InvalidError after close() and the loop's end, unless this step is saved already."""
         self._must_be_usable()
+        wait = allowed.flag("wait", wait)
         if self._context is not None:
             self._save(library.SYNC if wait else self._flags())
         elif self._saved_step != self.train_step:
@@ -238,6 +240,7 @@ class Job(Progress):
     def wait(self, timeout: float = -1.0) -> int:
         """Waits until no save is in flight. Returns the newest durable train step, -1 if there is none. Raises the error of the
         last save, or WaitTimeoutError if it is still in flight after this time (negative: no time limit)."""
+        timeout = allowed.seconds("timeout", timeout, allowed="a number of seconds; negative: no limit")
         if self._context is None:
             return self._saved_step
         self._saved_step = max(self._saved_step, self._context.wait(timeout))
@@ -251,13 +254,13 @@ class Job(Progress):
     @property
     def saves(self) -> int:
         """The number of checkpoints that this job has committed since it was attached."""
-        stats = self.stats
-        return 0 if stats is None else stats.saves
+        return self.stats.saves if self.stats else 0
 
     def metric(self, name: str, value: float) -> None:
         """Stores a number such as a validation loss with the next checkpoint, for ``best`` of attach(). Only learner 0's counts."""
+        name, value = allowed.text("name", name), allowed.real("value", value)
         if self._context is not None:
-            self._context.metric(name, float(value))
+            self._context.metric(name, value)
 
     def files(self, *, per_rank: bool = False, **paths: "Union[str, os.PathLike[str]]") -> None:
         """Adds files that the program writes itself, each under a name: every save copies their present content into the
@@ -265,14 +268,15 @@ class Job(Progress):
         count, or with per_rank each learner's own. While a save is in flight they may be replaced, but not written to. May be
         called again for further files; the former ones stay as they are. Collective if a checkpoint was restored. MismatchError
         if that checkpoint lacks such a file, unless attach(strict=False)."""
+        per_rank, named = allowed.flag("per_rank", per_rank), {name: allowed.path(name, path) for name, path in paths.items()}
         if self._context is None or self._attached is None:
             return
         # A restore puts all registered files back, and the program may have changed the former ones since.
         for name in self._files:
             self._context.forget(name)
         try:
-            for name, path in paths.items():
-                self._context.member(name, os.fspath(path), per_rank=per_rank)
+            for name, path in named.items():
+                self._context.member(name, path, per_rank=per_rank)
             if self.restored and self._saved_step == self.train_step:
                 self._attached.restore_members(self.train_step)
         except MismatchError as error:
@@ -285,7 +289,7 @@ class Job(Progress):
             for name, (path, each) in self._files.items():
                 if name not in paths:
                     self._context.member(name, path, per_rank=each)
-        self._files.update({name: (os.fspath(path), per_rank) for name, path in paths.items()})
+        self._files.update({name: (path, per_rank) for name, path in named.items()})
 
     def close(self) -> None:
         """Releases the checkpoint directory and restores the signals, without saving. May be called again."""
@@ -437,10 +441,8 @@ class Job(Progress):
     def _settle(self) -> None:
         """Waits for the save in flight, and reports a failure instead of raising it."""
         if self._context is not None:
-            try:
+            with contextlib.suppress(Error):
                 self._context.wait()
-            except Error:
-                pass
             self._tell_failures()
 
     def _tell_failure(self, step: int, error: Error) -> None:
@@ -451,9 +453,7 @@ class Job(Progress):
         self._say("train step %d was not saved: %s (%s); %s" % (step, error, error.name, kept))
 
     def _stop(self, code: int) -> None:
-        step = self.train_step
-        saved = "saved" if code == EXIT_SAVED else "not saved"
-        self._say("stopping at train step %d, %s; exit status %d" % (step, saved, code))
+        self._say("stopping at train step %d, %s; exit status %d" % (self.train_step, "saved" if code == EXIT_SAVED else "not saved", code))
         self._keep_ignoring()
         self.close()
         sys.stdout.flush()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
+from . import arguments
 from .batch import asked_batch, local_batch
 from .entries import Entry
-from .errors import InvalidError
 from .noise import NoiseScale
 from .samplers import GlobalBatches
 from .turns import Turns
@@ -79,9 +79,10 @@ class Progress:
         """Reports the gradient noise scale, in samples: the trace of the covariance of one sample's gradient, over the square
         of the norm of the mean gradient. rule=adascale computes lr_scale from it. All learners must report the same; it is
         saved and restored. InvalidError if it is negative or not finite."""
-        if not 0 <= samples < float("inf"):
-            raise InvalidError("job.noise_scale(%s): the value is out of range; allowed: 0 or more samples" % samples)
-        self._noise = float(samples)
+        number = arguments.real("samples", samples, "0 or more samples")
+        if not 0 <= number < float("inf"):
+            raise arguments.refused("samples", samples, "0 or more samples")
+        self._noise = number
 
     def vote(self, change: int, reason: str = "") -> None:
         """Says how many learners the job needs: dlckpt.vote(). Each learner votes by itself; no directory is needed."""

@@ -9,7 +9,7 @@ import re
 import sys
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import arrays, codec, dtypes
+from . import arguments, arrays, codec, dtypes
 from .encoding import SCHEMA
 from .errors import CorruptError, Error, InvalidError, MismatchError, NotFoundError, error_for, of_framework
 from .parts import Parts
@@ -40,8 +40,9 @@ class Checkpoint(Mapping[str, Any]):
     dlckpt.open(). It takes no lease and writes nothing. Use it from one thread at a time."""
 
     def __init__(self, dir: Union[str, "os.PathLike[str]"], step: Optional[int] = None) -> None:
-        self.dir = os.fsdecode(dir)
-        self._reader = Reader(self.dir, step)
+        self.dir = arguments.path("dir", dir)
+        allowed = "None, or a train step from 0 to %d" % arguments.MAX_STEP
+        self._reader = Reader(self.dir, None if step is None else arguments.whole("step", step, 0, arguments.MAX_STEP, allowed))
         self._look()
 
     def _look(self) -> None:
@@ -100,7 +101,7 @@ class Checkpoint(Mapping[str, Any]):
 
     def info(self, path: str) -> TensorInfo:
         """dtype, shape and bytes of a tensor, without loading it. NotFoundError."""
-        found = self._find(path)
+        found = self._find(arguments.text("path", path))
         if found is None:
             raise NotFoundError("the checkpoint of train step %d in %s holds no tensor %s" % (self.step, self.dir, path))
         return found
@@ -126,8 +127,10 @@ class Checkpoint(Mapping[str, Any]):
         """A tensor as a new array, or its elements [offset, offset + extent). ``kind``: "numpy" or "torch"; None: the kind that
         the saving program had, or NumPy's. NotFoundError, InvalidError (a box outside the tensor), CorruptError, IoError."""
         info = self.info(path)
-        if kind not in (None, "numpy", "torch"):
-            raise InvalidError("kind=%r; allowed: 'numpy', 'torch', or None" % (kind,))
+        if kind is not None and not (isinstance(kind, str) and kind in ("numpy", "torch")):
+            raise arguments.refused("kind", kind, "'numpy', 'torch', or None")
+        each = "None, or one number for each dimension of %s, whose shape is %s" % (path, list(info.shape))
+        offset, extent = arguments.numbers("offset", offset, each), arguments.numbers("extent", extent, each)
         for given, numbers in (("offset", offset), ("extent", extent)):
             if numbers is not None and len(numbers) != len(info.shape):
                 raise InvalidError("%s=%s has %d numbers; allowed: one for each dimension of %s, whose shape is %s" %
@@ -155,7 +158,7 @@ class Checkpoint(Mapping[str, Any]):
         """The state of an attached object, as its state_dict() returned it:
         ``model.load_state_dict(checkpoint.state("model"))``. Its arrays are new ones. NotFoundError names the objects that
         exist."""
-        record = self._state()
+        record, name = self._state(), arguments.text("name", name)
         if record is None or name not in record["objects"]:
             raise NotFoundError("the checkpoint of train step %d in %s has no state of '%s'; there are: %s" %
                                 (self.step, self.dir, name, ", ".join(self.objects()) or "none, since attach() did not write it"))
@@ -179,7 +182,8 @@ class Checkpoint(Mapping[str, Any]):
         checkpoint has none that fits. ``slices``: patterns of tensors whose common part is loaded if the shapes differ.
         ``cast``: element types may differ. Everything is checked before the first value is changed: MismatchError names what does
         not fit. After a later CorruptError or IoError ``target`` is a mixture of old and new values."""
-        plans, kept = self._planned(target, name, rename or {}, optional, slices, cast)
+        rename, optional, slices = _as_patterns(rename, optional, slices)
+        plans, kept = self._planned(target, arguments.text("name", name), rename, optional, slices, arguments.flag("cast", cast))
         try:
             for plan in plans:
                 self._load_plan(plan)
@@ -321,10 +325,24 @@ def _arrays_of(target: Any) -> List[Tuple[str, Any]]:
         target = torch_adapter.unwrap(target)
     tree = target.state_dict() if hasattr(target, "state_dict") else target
     if not isinstance(tree, Mapping):
-        raise InvalidError("load_into() takes an object with state_dict(), or a dict of arrays; this is a %s" % type(target).__name__)
+        raise InvalidError("load_into() was given a %s; allowed: an object with state_dict(), or a dict of arrays" % type(target).__name__)
     found: List[Tuple[str, Any]] = []
     codec.encode(dict(tree), "", lambda path, value: found.append((path[1:], value)))
     return found
+
+
+def _as_patterns(rename: Any, optional: Any, slices: Any) -> Tuple[Dict[str, Optional[str]], List[str], List[str]]:
+    """What load_into() is given of patterns. InvalidError, also for one text where a list of texts belongs."""
+    if rename is not None and not (isinstance(rename, Mapping) and all(isinstance(ours, str) for ours in rename) and
+                                   all(theirs is None or isinstance(theirs, str) for theirs in rename.values())):
+        raise arguments.refused("rename", rename, "a dict of patterns, such as {'encoder.*': 'model.*'}, or None as its value")
+    lists: List[List[str]] = []
+    for what, patterns in (("optional", optional), ("slices", slices)):
+        given = None if isinstance(patterns, (str, bytes, Mapping)) or not hasattr(patterns, "__iter__") else list(patterns)
+        if given is None or not all(isinstance(pattern, str) for pattern in given):
+            raise arguments.refused(what, patterns, "a list of patterns, such as ['head.*']")
+        lists.append(given)
+    return dict(rename or {}), lists[0], lists[1]
 
 
 def _expression(pattern: str) -> str:
@@ -332,8 +350,6 @@ def _expression(pattern: str) -> str:
 
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:
-    if isinstance(patterns, str):
-        raise InvalidError("'%s' is one text; allowed: a list of patterns, such as ['%s']" % (patterns, patterns))
     return any(re.fullmatch(_expression(pattern), name, re.DOTALL) for pattern in patterns)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
+from . import arguments
 from .batch import Batch, local_batch, part_size
 from .errors import InvalidError, MismatchError
 from .world import find_world, split_evenly
@@ -59,13 +60,12 @@ class GlobalBatches:
                                    "it out" % batches_per_step)
             passes, global_batch = global_batch.accumulation, global_batch.batch
         else:
-            passes = int(batches_per_step)
-        for name, value in (("n_samples", n_samples), ("global_batch", global_batch), ("batches_per_step", batches_per_step),
-                            ("epochs", 1 if epochs is None else epochs)):
-            if int(value) < 1:
-                raise InvalidError("GlobalBatches: %s is %s; allowed: 1 or more" % (name, value))
-        if not 0 <= int(seed) < 2**32:
-            raise InvalidError("GlobalBatches: seed is %s; allowed: 0 to 4294967295" % seed)
+            passes = arguments.whole("batches_per_step", batches_per_step, 1, 2**53)
+        n_samples, global_batch, batches_per_step = (
+            arguments.whole(name, value, 1, 2**53) for name, value in
+            (("n_samples", n_samples), ("global_batch", global_batch), ("batches_per_step", batches_per_step)))
+        epochs = None if epochs is None else arguments.whole("epochs", epochs, 1, 2**53)
+        seed, shuffle = arguments.whole("seed", seed, 0, 2**32 - 1), arguments.flag("shuffle", shuffle)
         if global_batch < world.size:
             raise InvalidError("GlobalBatches: a global batch of %d samples cannot be divided over %d learners; allowed: one sample for "
                                "each, or more" %

@@ -11,8 +11,8 @@ import os
 import re
 from typing import NamedTuple, Optional, Union
 
-from . import library
-from .errors import InvalidError, LibraryError, error_for
+from . import arguments, library
+from .errors import LibraryError, error_for
 
 Every = Union[None, int, float, str, datetime.timedelta]
 
@@ -28,27 +28,27 @@ class Interval(NamedTuple):
 
 def parse_every(every: Every) -> Interval:
     """"10m", "1h30m", "90s", 600 (seconds), timedelta, "50steps" or "auto". InvalidError for anything else."""
-    allowed = "allowed: a time from 1s to 30d such as '10m' or 600, train steps such as '50steps', or 'auto'"
+    allowed = "a time from 1s to 30d such as '10m' or 600, train steps such as '50steps', or 'auto'"
     if every is None:
         return Interval()
-    if every == "auto":
+    if isinstance(every, str) and every == "auto":
         return Interval(seconds=library.EVERY_AUTO)
     if isinstance(every, datetime.timedelta):
         seconds = every.total_seconds()
     elif isinstance(every, (int, float)) and not isinstance(every, bool):
-        seconds = float(every)
+        seconds = float(every) if abs(every) < 1e9 else -1.0
     elif isinstance(every, str) and re.fullmatch(r"\d{1,15}steps?", every):
         steps = int(every.rstrip("steps"))
         if steps < 1:
-            raise InvalidError("every='%s'; %s" % (every, allowed))
+            raise arguments.refused("every", every, allowed)
         return Interval(steps=steps)
     elif isinstance(every, str) and re.fullmatch(r"(\d{1,9}[smhd])+|\d{1,9}", every):
         parts = re.findall(r"(\d+)([smhd]?)", every)
         seconds = float(sum(int(number) * _UNITS[unit or "s"] for number, unit in parts))
     else:
-        raise InvalidError("every=%r; %s" % (every, allowed))
+        raise arguments.refused("every", every, allowed)
     if not 1.0 <= seconds <= 30 * 86400:
-        raise InvalidError("every=%r; %s" % (every, allowed))
+        raise arguments.refused("every", every, allowed)
     return Interval(seconds=seconds)
 
 
@@ -72,9 +72,10 @@ def find_settings(dir: Union[None, str, "os.PathLike[str]"], every: Every = None
     """The library's (dlckpt_resolve) answer for the arguments and the environment; what the environment names counts first.
     InvalidError; LibraryError if there is a directory but no library."""
     interval = parse_every(every)
-    if mode is not None and mode not in library.MODES:
-        raise InvalidError("mode='%s'; allowed: %s" % (mode, ", ".join(library.MODES)))
-    given = os.fsdecode(dir) if dir is not None else None
+    if mode is not None and not (isinstance(mode, str) and mode in library.MODES):
+        raise arguments.refused("mode", mode, ", ".join(library.MODES))
+    keep = arguments.whole("keep", keep, 0, arguments.MAX_KEEP)
+    given = arguments.path("dir", dir) if dir is not None else None
     try:
         lib = library.load()
     except LibraryError:

@@ -6,6 +6,7 @@ import os
 import re
 from typing import List, NamedTuple, Optional, Tuple
 
+from . import arguments
 from .errors import InvalidError
 
 
@@ -36,7 +37,8 @@ def find_world(rank: Optional[int] = None, world_size: Optional[int] = None) -> 
     if (rank is None) != (world_size is None):
         raise InvalidError("one of rank and world_size is given alone; allowed: both, or neither")
     if rank is not None and world_size is not None:
-        return _checked(int(rank), int(world_size), "rank and world_size")
+        size = arguments.whole("world_size", world_size, 1, arguments.MAX_LEARNERS)
+        return _checked(arguments.whole("rank", rank, 0, arguments.MAX_LEARNERS), size, "rank and world_size")
     for rank_name, size_name in _PAIRS:
         rank_text, size_text = os.environ.get(rank_name), os.environ.get(size_name)
         if not rank_text or not size_text:

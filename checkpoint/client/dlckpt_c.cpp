@@ -8,6 +8,7 @@
 
 #include "checkpoint/client/c_errors.h"
 #include "checkpoint/client/context.h"
+#include "checkpoint/client/one_thread.h"
 #include "checkpoint/format/dtype.h"
 #include "checkpoint/include/dlckpt.h"
 #include "common/base/guard.h"
@@ -15,6 +16,7 @@
 struct dlckpt_ctx {
   std::unique_ptr<dl::ckpt::Context> context;
   std::string message;
+  mutable dl::ckpt::OneThread one_thread;  // whose turn it is; that thread alone uses the other members
 };
 
 namespace {
@@ -26,6 +28,7 @@ using dl::ckpt::open_message;
 using dl::ckpt::run;
 using dl::ckpt::tell;
 using dl::ckpt::to_c;
+using dl::ckpt::Turn;
 
 // A child of fork() does not have the threads of a context. A function that waits for them would wait for ever, and
 // others would act in the parent's name.
@@ -36,24 +39,39 @@ bool refused_in_child(dlckpt_ctx* ctx) noexcept {
   return true;
 }
 
+// A note becomes the message of a call that succeeds.
 template <typename Body>
-dlckpt_error run(dlckpt_ctx* ctx, Body&& body) noexcept {
+dlckpt_error run(dlckpt_ctx* ctx, Body&& body, std::string* note = nullptr) noexcept {
   if (!ctx || refused_in_child(ctx)) return DLCKPT_E_INVALID;
-  return run(&ctx->message, [&] { return body(*ctx->context); });
+  const Turn turn(&ctx->one_thread);
+  if (!turn) return DLCKPT_E_INVALID;
+  const dlckpt_error rc = run(&ctx->message, [&] { return body(*ctx->context); });
+  if (rc == DLCKPT_OK && note) ctx->message.swap(*note);
+  return rc;
+}
+
+// The same for functions that return no error. `otherwise` is what they return if they can do nothing.
+template <typename T, typename Body>
+T ask(dlckpt_ctx* ctx, T otherwise, Body&& body) noexcept {
+  if (!ctx || refused_in_child(ctx)) return otherwise;
+  const Turn turn(&ctx->one_thread);
+  if (!turn) return otherwise;
+  return dl::guard(
+      otherwise, [&](const char* what) { tell(&ctx->message, what); }, [&] { return body(*ctx->context); });
 }
 
 // If checkpoints were passed over, the message says so although the call succeeds.
 dlckpt_error restore_or_peek(dlckpt_ctx* ctx, int64_t step, int64_t* found,
                              dl::Result<int64_t> (dl::ckpt::Context::*call)(int64_t, std::string*)) noexcept {
-  if (!ctx) return DLCKPT_E_INVALID;
   std::string note;
-  const dlckpt_error rc = run(ctx, [&](dl::ckpt::Context& c) -> Status {
-    DL_TRY_ASSIGN(const int64_t restored, (c.*call)(step, &note));
-    if (found) *found = restored;
-    return {};
-  });
-  if (rc == DLCKPT_OK) ctx->message.swap(note);
-  return rc;
+  return run(
+      ctx,
+      [&](dl::ckpt::Context& c) -> Status {
+        DL_TRY_ASSIGN(const int64_t restored, (c.*call)(step, &note));
+        if (found) *found = restored;
+        return {};
+      },
+      &note);
 }
 
 }  // namespace
@@ -94,7 +112,9 @@ dlckpt_error dlckpt_open(const dlckpt_options* options, dlckpt_ctx** out) {
   return run(open_message(), [&]() -> Status {
     DL_TRY_ASSIGN(dl::ckpt::Settings settings, dl::ckpt::resolve_settings(options));
     DL_TRY_ASSIGN(auto context, dl::ckpt::Context::open(std::move(settings), dl::ckpt::posix_io()));
-    *out = new dlckpt_ctx{std::move(context), std::string()};
+    auto made = std::make_unique<dlckpt_ctx>();
+    made->context = std::move(context);
+    *out = made.release();
     return {};
   });
 }
@@ -106,6 +126,13 @@ void dlckpt_close(dlckpt_ctx* ctx) {
         dl::ckpt::close_message()->clear();
         // A child of fork() does not have the threads that use the context, so its copy is not deleted.
         if (!ctx || ctx->context->forked()) return 0;
+        {
+          const Turn turn(&ctx->one_thread);
+          if (!turn) {
+            *dl::ckpt::close_message() = dl::ckpt::kAnotherThread;
+            return 0;
+          }
+        }
         const std::unique_ptr<dlckpt_ctx> owned(ctx);
         *dl::ckpt::close_message() = ctx->context->leave();
         return 0;
@@ -173,9 +200,7 @@ dlckpt_error dlckpt_metric(dlckpt_ctx* ctx, const char* name, double value) {
 }
 
 int dlckpt_want(dlckpt_ctx* ctx, int64_t step) {
-  if (!ctx || refused_in_child(ctx)) return 0;
-  return dl::guard(
-      0, [&](const char* what) { tell(&ctx->message, what); }, [&] { return ctx->context->want(step); });
+  return ask(ctx, 0, [&](dl::ckpt::Context& c) { return c.want(step); });
 }
 
 dlckpt_error dlckpt_save(dlckpt_ctx* ctx, int64_t step) {
@@ -183,21 +208,16 @@ dlckpt_error dlckpt_save(dlckpt_ctx* ctx, int64_t step) {
 }
 
 dlckpt_error dlckpt_save_flags(dlckpt_ctx* ctx, int64_t step, unsigned flags) {
-  if (!ctx) return DLCKPT_E_INVALID;
   std::string note;
-  const dlckpt_error rc = run(ctx, [&](dl::ckpt::Context& c) { return c.save(step, flags, &note); });
-  if (rc == DLCKPT_OK) ctx->message.swap(note);
-  return rc;
+  return run(
+      ctx, [&](dl::ckpt::Context& c) { return c.save(step, flags, &note); }, &note);
 }
 
 dlckpt_error dlckpt_before_mutation(dlckpt_ctx* ctx) {
-  if (!ctx || refused_in_child(ctx)) return DLCKPT_E_INVALID;
-  return dl::guard(
-      DLCKPT_E_INTERNAL, [&](const char* what) { tell(&ctx->message, what); },
-      [&]() -> dlckpt_error {
-        ctx->context->before_mutation();
-        return DLCKPT_OK;
-      });
+  return run(ctx, [](dl::ckpt::Context& c) -> Status {
+    c.before_mutation();
+    return {};
+  });
 }
 
 dlckpt_error dlckpt_wait(dlckpt_ctx* ctx, double timeout_s, int64_t* durable_step) {
@@ -269,21 +289,26 @@ dlckpt_error dlckpt_restore_stats(dlckpt_ctx* ctx, dlckpt_load_stats* out) {
 }
 
 int64_t dlckpt_latest(dlckpt_ctx* ctx) {
-  if (!ctx || refused_in_child(ctx)) return -1;
-  return dl::guard(
-      int64_t{-1}, [&](const char* what) { tell(&ctx->message, what); }, [&] { return ctx->context->latest(); });
+  return ask(ctx, int64_t{-1}, [](dl::ckpt::Context& c) { return c.latest(); });
 }
 
 int dlckpt_exit_code(const dlckpt_ctx* ctx) {
-  return ctx && !ctx->context->forked() ? ctx->context->exit_code() : 76;
+  constexpr int kNotSaved = 76;
+  if (!ctx || ctx->context->forked()) return kNotSaved;
+  const Turn turn(&ctx->one_thread);
+  return turn ? ctx->context->exit_code() : kNotSaved;
 }
 
 void dlckpt_finished(dlckpt_ctx* ctx) {
-  if (ctx && !refused_in_child(ctx)) ctx->context->finished();
+  ask(ctx, 0, [](dl::ckpt::Context& c) {
+    c.finished();
+    return 0;
+  });
 }
 
 const char* dlckpt_errmsg(const dlckpt_ctx* ctx) {
-  return ctx ? ctx->message.c_str() : "the context is NULL";
+  if (!ctx) return "the context is NULL";
+  return ctx->one_thread.refused_here() ? dl::ckpt::kAnotherThread : ctx->message.c_str();
 }
 
 const char* dlckpt_error_name(int error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of dlckpt_read.h. They need no libhdf5.
 #include "checkpoint/client/c_errors.h"
+#include "checkpoint/client/one_thread.h"
 #include "checkpoint/include/dlckpt_read.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoint/store/directory.h"
@@ -11,6 +12,10 @@ struct dlckpt_reader {
   dl::ckpt::Reader reader;
   std::string message;
   std::vector<unsigned char> blob;
+  mutable dl::ckpt::OneThread one_thread;  // whose turn it is; that thread alone uses the other members
+
+  dlckpt_reader(std::string of, dl::ckpt::Reader opened, std::string note)
+      : dir(std::move(of)), reader(std::move(opened)), message(std::move(note)) {}
 };
 
 namespace {
@@ -21,10 +26,13 @@ using dl::Status;
 using dl::ckpt::Box;
 using dl::ckpt::Dims;
 using dl::ckpt::TensorRecord;
+using dl::ckpt::Turn;
 
 template <typename Body>
 dlckpt_error run(dlckpt_reader* reader, Body&& body) noexcept {
   if (!reader) return DLCKPT_E_INVALID;
+  const Turn turn(&reader->one_thread);
+  if (!turn) return DLCKPT_E_INVALID;
   return dl::ckpt::run(&reader->message, [&] { return body(*reader); });
 }
 
@@ -83,12 +91,14 @@ dlckpt_error dlckpt_reader_open(const char* dir, int64_t step, dlckpt_reader** o
         dl::ckpt::Reader reader,
         dl::ckpt::Reader::open(dl::ckpt::posix_io(), path, step == DLCKPT_LATEST ? std::nullopt : std::optional(step)));
     std::string note = dl::join(reader.passed_over(), "; ");
-    *out = new dlckpt_reader{path, std::move(reader), std::move(note), {}};
+    *out = new dlckpt_reader(path, std::move(reader), std::move(note));
     return {};
   });
 }
 
 void dlckpt_reader_close(dlckpt_reader* reader) {
+  if (!reader) return;
+  if (const Turn turn(&reader->one_thread); !turn) return;
   dl::guard(
       0, [](const char*) {},
       [&] {
@@ -98,17 +108,17 @@ void dlckpt_reader_close(dlckpt_reader* reader) {
 }
 
 int64_t dlckpt_reader_step(const dlckpt_reader* reader) {
-  return reader ? reader->reader.name().step : -1;
+  if (!reader) return -1;
+  const Turn turn(&reader->one_thread);
+  return turn ? reader->reader.name().step : -1;
 }
 
 dlckpt_error dlckpt_reader_older(dlckpt_reader* reader) {
-  const dlckpt_error rc = run(reader, [](dlckpt_reader& r) { return r.reader.older(); });
-  if (rc == DLCKPT_OK)
-    dl::ckpt::run(&reader->message, [&]() -> Status {
-      reader->message = dl::join(reader->reader.passed_over(), "; ");
-      return {};
-    });
-  return rc;
+  return run(reader, [](dlckpt_reader& r) -> Status {
+    DL_TRY(r.reader.older());
+    r.message = dl::join(r.reader.passed_over(), "; ");
+    return {};
+  });
 }
 
 dlckpt_error dlckpt_reader_steps(dlckpt_reader* reader, int64_t* steps, size_t capacity, size_t* count) {
@@ -122,7 +132,9 @@ dlckpt_error dlckpt_reader_steps(dlckpt_reader* reader, int64_t* steps, size_t c
 }
 
 size_t dlckpt_reader_count(const dlckpt_reader* reader) {
-  return reader ? reader->reader.manifest().tensors.size() : 0;
+  if (!reader) return 0;
+  const Turn turn(&reader->one_thread);
+  return turn ? reader->reader.manifest().tensors.size() : 0;
 }
 
 dlckpt_error dlckpt_reader_tensor(dlckpt_reader* reader, size_t index, dlckpt_tensor_info* out) {
@@ -166,7 +178,8 @@ dlckpt_error dlckpt_reader_blob(dlckpt_reader* reader, const char* path, int ran
 }
 
 const char* dlckpt_reader_errmsg(const dlckpt_reader* reader) {
-  return reader ? reader->message.c_str() : "";
+  if (!reader) return "";
+  return reader->one_thread.refused_here() ? dl::ckpt::kAnotherThread : reader->message.c_str();
 }
 
 }  // extern "C"

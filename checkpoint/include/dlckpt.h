@@ -29,7 +29,10 @@
  * them. A rank that waits for another for longer than the timeout gives up with DLCKPT_E_TIMEOUT; then nothing is
  * committed.
  *
- * Threads: a context may be used by one thread at a time. Different contexts are independent. Saving starts threads of
+ * Threads: a context may be used by one thread at a time. A call that comes while another thread is in one does nothing
+ * and returns DLCKPT_E_INVALID (functions that return no error: what they return in a child of fork(), below), with a
+ * message of its own; dlckpt_close then closes nothing, and dlckpt_close_error says so. A wait of the program's own is
+ * needed all the same. Different contexts are independent. Saving starts threads of
  * the library's own, which live until dlckpt_close and block all signals; they read registered memory only between
  * dlckpt_save and its return (lazy saves: the return of dlckpt_before_mutation). The threads of a restore end before it
  * returns, except one that listens for the other ranks until dlckpt_close. The library prints nothing, never
@@ -241,7 +244,7 @@ void dlckpt_close(dlckpt_ctx* ctx);
 
 /* dlckpt_close_error: what the calling thread's last dlckpt_close has left undone.
  *   Returns  never NULL; "" if nothing; else one sentence, which says which checkpoint is not in the object store, why,
- *            and what to do. Valid until the thread's next dlckpt_close
+ *            and what to do; or that another thread is in a call, so that the context stays open. Valid until the thread's next dlckpt_close
  */
 const char* dlckpt_close_error(void);
 

@@ -19,7 +19,7 @@ from .progress import Progress
 from .run_id import find_run_id
 from .settings import Every, find_settings
 from .signals import StopSignals
-from .turns import all_in_turn
+from .turns import all_in_turn, in_turn
 from .world import World, find_world
 
 EXIT_SAVED = 75
@@ -247,6 +247,7 @@ class Job(Progress):
         return self._saved_step
 
     @property
+    @in_turn
     def stats(self) -> Optional[SaveStats]:
         """Numbers of the last finished save: bytes, time for which training was blocked, and so on; None without a directory."""
         return self._last_stats if self._context is None else self._context.stats()
@@ -406,7 +407,7 @@ class Job(Progress):
             from . import torch_adapter
             guarded.update(torch_adapter.guarded_addresses(optimizer))
             if len(self._unhook) < len(optimizers):
-                self._unhook.append(torch_adapter.before_step(optimizer, self._context.before_mutation))
+                self._unhook.append(torch_adapter.before_step(optimizer, self._turns.waiting(self._context.before_mutation)))
         self._attached.guarded = guarded
 
     def _try_save(self, last: bool) -> bool:

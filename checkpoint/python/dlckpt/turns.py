@@ -15,6 +15,13 @@ class Turns:
         self.lock = threading.RLock()
         self.pid = os.getpid()
 
+    def waiting(self, function: Callable[[], None]) -> Callable[[], None]:
+        """The function, for callers of any thread: it waits as methods in_turn() do."""
+        def run() -> None:
+            with self.lock:
+                function()
+        return run
+
 
 def in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
     """A method that waits until no other thread is in one of these methods of the object, which has ``_turns``. A child of fork()

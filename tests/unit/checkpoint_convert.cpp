@@ -140,14 +140,13 @@ TEST(PythonRecord, WhatNoVersionHasWrittenIsNotTakenForAScalar) {
   EXPECT_FALSE(recorded_tensors("nothing"));
   EXPECT_FALSE(recorded_tensors("[]"));
   EXPECT_FALSE(recorded_tensors(R"({"schema": 2, "objects": {}})"));
-  for (const char* value :
-       {R"({"$": 1})", R"({"$": "array"})", R"({"$": "dict"})", R"({"$": "dict", "v": [1]})",
-        R"({"$": "array", "dtype": "int64", "shape": [], "v": "AQ=="})",
-        R"({"$": "array", "dtype": "int9", "shape": [], "v": "AQ=="})",
-        R"({"$": "array", "dtype": "int8", "shape": [-1], "v": "AQ=="})",
-        R"({"$": "array", "dtype": "int8", "shape": [4294967296, 4294967296, 4], "v": ""})",
-        R"({"$": "array", "dtype": "int8", "shape": [], "v": "A!=="})",
-        R"({"$": "array", "dtype": "int8", "shape": [], "v": "AQ="})"}) {
+  for (const char* value : {R"({"$": 1})", R"({"$": "array"})", R"({"$": "dict"})", R"({"$": "dict", "v": [1]})",
+                            R"({"$": "array", "dtype": "int64", "shape": [], "v": "AQ=="})",
+                            R"({"$": "array", "dtype": "int9", "shape": [], "v": "AQ=="})",
+                            R"({"$": "array", "dtype": "int8", "shape": [-1], "v": "AQ=="})",
+                            R"({"$": "array", "dtype": "int8", "shape": [4294967296, 4294967296, 4], "v": ""})",
+                            R"({"$": "array", "dtype": "int8", "shape": [], "v": "A!=="})",
+                            R"({"$": "array", "dtype": "int8", "shape": [], "v": "AQ="})"}) {
     const auto found = recorded_tensors(std::string(R"({"schema": 1, "objects": {"a": )") + value + "}}");
     ASSERT_FALSE(found) << value;
     EXPECT_EQ(found.error().code, Errc::kCorrupt);

@@ -56,8 +56,13 @@ std::string describe(const Dims& sizes) {
 
 std::string describe(const Box& box) {
   std::string text = "[";
-  for (size_t d = 0; d < box.offset.size(); ++d)
-    text += (d ? ", " : "") + std::to_string(box.offset[d]) + ":" + std::to_string(box.offset[d] + box.extent[d]);
+  for (size_t d = 0; d < box.offset.size(); ++d) {
+    // A box that is refused may have any numbers.
+    int64_t end = 0;
+    const bool fits = !__builtin_add_overflow(box.offset[d], box.extent[d], &end);
+    text += (d ? ", " : "") + std::to_string(box.offset[d]) + ":" +
+            (fits ? std::to_string(end) : std::to_string(box.offset[d]) + "+" + std::to_string(box.extent[d]));
+  }
   return text + "]";
 }
 

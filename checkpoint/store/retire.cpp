@@ -50,7 +50,11 @@ Result<std::string> pin_note(Io& io, const std::string& dir, const CheckpointNam
 }
 
 Status pin(Io& io, const std::string& dir, const CheckpointName& name, const std::string& why) {
-  DL_TRY(write_mark(io, pin_path(dir, name), why + "\n"));
+  if (!why.empty() && is_pinned(io, dir, name))
+    DL_TRY(replace_file(io, pin_path(dir, name), checkpoint_path(dir, name) + "/." + kPinnedName + ".tmp", why + "\n",
+                        /*durable=*/true));
+  else
+    DL_TRY(write_mark(io, pin_path(dir, name), why + "\n"));
   ignore(remove_mark(io, unpin_path(dir, name)), "PINNED counts before it, and unpin() writes it again");
   const int rc = io.fsync_directory(checkpoint_path(dir, name));
   if (rc < 0) return io_error("fsync", checkpoint_path(dir, name), rc);

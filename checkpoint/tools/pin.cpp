@@ -44,7 +44,7 @@ Status change_in_store(const PinOptions& options, bool pinned) {
   DL_TRY_ASSIGN(const ObjectListing listing, list_objects(*level));
   DL_TRY_ASSIGN(const CheckpointName name, select_stored(listing, target, options));
   const bool was_pinned = listing.pinned.count(name.save_id) > 0;
-  if (pinned && !was_pinned) DL_TRY(pin_object(*level, name, options.note));
+  if (pinned && (!was_pinned || !options.note.empty())) DL_TRY(pin_object(*level, name, options.note));
   if (!pinned && was_pinned) DL_TRY(unpin_object(*level, name));
   tell(options, "place", target.dir, name, was_pinned, pinned);
   return {};

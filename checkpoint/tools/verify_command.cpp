@@ -2,6 +2,8 @@
 // dlckpt verify: reads every byte and compares every checksum, without libhdf5, and repairs from another copy.
 #include <fmt/core.h>
 
+#include <cerrno>
+
 #include "checkpoint/store/directory.h"
 #include "checkpoint/tools/command.h"
 #include "checkpoint/tools/repair.h"
@@ -125,7 +127,26 @@ class Verification {
   std::vector<std::string> mended_;
 };
 
+// The place of the other copies is looked at although nothing may be damaged: whoever relies on it learns that it is
+// gone.
+Status check_place(const std::string& path) {
+  Io::Info info;
+  const int rc = posix_io().stat(path, &info);
+  if (rc == 0 && info.directory) return {};
+  const char* what = rc == 0                           ? "it is no directory"
+                     : rc == -ENOENT || rc == -ENOTDIR ? "there is no such directory"
+                                                       : nullptr;
+  if (!what) return io_error("look at", "--repair-from " + path, rc);
+  return Error{Errc::kNotFound, "--repair-from " + printable(path) + ": " + what +
+                                    "; allowed: a directory with another copy of the checkpoints, or one of these"};
+}
+
 int run(const VerifyOptions& options) {
+  if (!options.repair_from.empty())
+    if (const Status place = check_place(options.repair_from); !place) {
+      complain(place.error().text);
+      return kNothing;
+    }
   bool sound = true, nothing = false;
   Json list = Json::array();
   for (const std::string& path : options.paths) {

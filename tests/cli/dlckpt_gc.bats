@@ -46,6 +46,9 @@ steps() {
   make_checkpoints 10 20 30 40 50
   "$dlckpt" pin --step 10 --note 'for the paper' c
   grep -q 'for the paper' c/step-000000000010*/PINNED
+  "$dlckpt" pin --step 10 --note 'for the second paper' c
+  "$dlckpt" pin --step 10 c
+  [ "$(cat c/step-000000000010*/PINNED)" = 'for the second paper' ]
   "$dlckpt" ls --json c | jq -e 'map(select(.pinned) | .step) == [10]'
   run "$dlckpt" show --step 10 c
   [[ $output == *"pinned: retention leaves it alone"* ]]

@@ -85,6 +85,16 @@ is_golden() {
   [ "$(find "$a/$name" | wc -l)" -eq 4 ]
 }
 
+@test "a place of copies that is not there is told, also when nothing is damaged" {
+  for place in "$a/nowhere" "$a/$name/MANIFEST.json" "$a/$name/MANIFEST.json/x"; do
+    run "$dlckpt" verify --repair-from "$place" "$a"
+    [ "$status" -eq 3 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"--repair-from $place: "*"; allowed: a directory with another copy"* ]]
+  done
+  "$dlckpt" verify --repair-from "$b" "$a"
+}
+
 @test "another save is no copy" {
   damage "$a/$name/r00000.h5" 50000
   mv "$b/$name" "$b/step-000000000001.0000000100000000"

@@ -190,6 +190,23 @@ TEST(CheckpointRetention, ASaveRetiresByMetricMilestoneAndPin) {
   EXPECT_EQ(steps_in(dir.path()), (Steps{10, 8, 4, 3}));
 }
 
+TEST(CheckpointRetention, AnotherNoteReplacesThatOfAPinAndNoneDoesNot) {
+  TempDir dir;
+  auto context = open_context(settings_for(dir.path()));
+  ASSERT_TRUE(context);
+  PatternState state(100);
+  ASSERT_TRUE(state.enroll(**context));
+  ASSERT_TRUE((*context)->save(1));
+  const CheckpointName name = scan_checkpoints(posix_io(), dir.path())->front();
+  for (const auto& [given, kept] : std::vector<std::pair<std::string, std::string>>{
+           {"", "\n"}, {"mine", "mine\n"}, {"", "mine\n"}, {"for the paper", "for the paper\n"}}) {
+    ASSERT_TRUE(pin(posix_io(), dir.path(), name, given));
+    EXPECT_EQ(*pin_note(posix_io(), dir.path(), name), kept);
+  }
+  ASSERT_TRUE(unpin(posix_io(), dir.path(), name));
+  EXPECT_FALSE(pin(posix_io(), dir.path(), CheckpointName{2, 7}, "x"));
+}
+
 TEST(CheckpointRetention, AMetricIsThatOfOneSave) {
   TempDir dir;
   auto context = open_context(settings_for(dir.path()));

@@ -13,7 +13,9 @@ bool starts_next_second(std::optional<int64_t> eligible_s, int64_t now_s) {
 }
 
 void wait_for_next_second() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(1000 - unix_ms() % 1000));
+  // time() is that of the kernel's last tick, up to 10 ms ago.
+  constexpr int64_t kTickMs = 10;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000 - unix_ms() % 1000 + kTickMs));
 }
 
 }  // namespace dl::ctl

@@ -244,7 +244,8 @@ void dlckpt_close(dlckpt_ctx* ctx);
 
 /* dlckpt_close_error: what the calling thread's last dlckpt_close has left undone.
  *   Returns  never NULL; "" if nothing; else one sentence, which says which checkpoint is not in the object store, why,
- *            and what to do; or that another thread is in a call, so that the context stays open. Valid until the thread's next dlckpt_close
+ *            and what to do; or that another thread is in a call, so that the context stays open. Valid until the
+ *            thread's next dlckpt_close
  */
 const char* dlckpt_close_error(void);
 

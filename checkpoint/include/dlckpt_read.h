@@ -21,9 +21,10 @@
  *
  * Threads: a reader may be used by one thread at a time, and a call that comes while another thread is in one does
  * nothing: DLCKPT_E_INVALID (dlckpt_reader_step: -1, dlckpt_reader_count: 0), and dlckpt_reader_close closes nothing;
- * loading large tensors starts threads that end before the call returns. Different readers are independent. Errors: functions return DLCKPT_OK or another dlckpt_error;
- * dlckpt_reader_errmsg() returns the message, or dlckpt_open_error() if there is no reader yet. After any error the
- * reader can still be used and closed. A reader works in a child of fork() as in its parent; each closes its own copy.
+ * loading large tensors starts threads that end before the call returns. Different readers are independent. Errors:
+ * functions return DLCKPT_OK or another dlckpt_error; dlckpt_reader_errmsg() returns the message, or
+ * dlckpt_open_error() if there is no reader yet. After any error the reader can still be used and closed. A reader
+ * works in a child of fork() as in its parent; each closes its own copy.
  */
 #ifndef DLCKPT_READ_H
 #define DLCKPT_READ_H

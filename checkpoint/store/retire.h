@@ -23,8 +23,8 @@ bool is_pinned(Io& io, const std::string& dir, const CheckpointName& name);
 bool was_unpinned(Io& io, const std::string& dir, const CheckpointName& name);
 // The text of the file PINNED. kNotFound: not pinned.
 Result<std::string> pin_note(Io& io, const std::string& dir, const CheckpointName& name);
-// Errors: kNotFound (no such checkpoint), kIo, kDenied, kNoSpace. It is no error to pin a checkpoint twice, which replaces
-// the note unless the new one is empty, or to unpin one that is not pinned.
+// Errors: kNotFound (no such checkpoint), kIo, kDenied, kNoSpace. It is no error to pin a checkpoint twice, which
+// replaces the note unless the new one is empty, or to unpin one that is not pinned.
 Status pin(Io& io, const std::string& dir, const CheckpointName& name, const std::string& why);
 Status unpin(Io& io, const std::string& dir, const CheckpointName& name);
 

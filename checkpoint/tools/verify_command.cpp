@@ -133,7 +133,7 @@ Status check_place(const std::string& path) {
   Io::Info info;
   const int rc = posix_io().stat(path, &info);
   if (rc == 0 && info.directory) return {};
-  const char* what = rc == 0                           ? "it is no directory"
+  const char* what = rc == 0                           ? "this is not a directory"
                      : rc == -ENOENT || rc == -ENOTDIR ? "there is no such directory"
                                                        : nullptr;
   if (!what) return io_error("look at", "--repair-from " + path, rc);

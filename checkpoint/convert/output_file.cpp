@@ -61,6 +61,16 @@ Result<OutputFile> OutputFile::create(Io& io, const std::string& given, bool rep
                                      "name of which there is none yet"};
   if (rc == 0 && !replace) return Error{Errc::kExists, path + ": it exists already; --force replaces it"};
   if (rc < 0 && rc != -ENOENT) return io_error("stat", path, rc);
+  return beside(io, path);
+}
+
+Result<OutputFile> OutputFile::create_over(Io& io, const std::string& path) {
+  Io::Info info;
+  if (io.stat_link(path, &info) == 0 && info.directory) return Error{Errc::kExists, path + ": it is a directory"};
+  return beside(io, path);
+}
+
+Result<OutputFile> OutputFile::beside(Io& io, const std::string& path) {
   const std::string dir = parent_directory(path);
   const std::string name = path.substr(path.rfind('/') + 1);
   if (name.empty()) return Error{Errc::kInvalid, "'" + path + "' is not the name of a file"};

@@ -16,8 +16,12 @@ namespace dl::ckpt {
 
 class OutputFile {
  public:
-  // Creates a temporary file beside `path`. kExists if `path` exists already, unless `replace` is true.
+  // Creates a temporary file beside `path`. kExists if `path` exists already, unless `replace` is true; then what a
+  // link leads to is replaced, and kInvalid is returned for a device or a pipe.
   static Result<OutputFile> create(Io& io, const std::string& path, bool replace);
+  // The same for a file of a checkpoint: whatever is there is replaced, but no directory; of a link itself, not what it
+  // leads to.
+  static Result<OutputFile> create_over(Io& io, const std::string& path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   OutputFile(const OutputFile&) = delete;
@@ -33,6 +37,7 @@ class OutputFile {
   Status publish();
 
  private:
+  static Result<OutputFile> beside(Io& io, const std::string& path);
   OutputFile(Io& io, std::string path, std::string temporary, File file);
   Io* io_;
   std::string path_, temporary_;

@@ -40,6 +40,9 @@ Result<std::vector<std::string>> retire_into_slot(Io& io, const std::string& dir
   DL_TRY_ASSIGN(std::vector<CheckpointName> removed, choose_retired(io, dir, policy, newest, memory));
   if (removed.empty()) return std::vector<std::string>();
   const CheckpointName kept = removed.back();
+  Io::Info info;
+  // What a link leads to is somebody else's, and must not be written over.
+  if (io.stat_link(checkpoint_path(dir, kept), &info) < 0 || !info.directory) return set_aside(io, dir, removed);
   removed.pop_back();
   const int rc = io.rename(checkpoint_path(dir, kept), dir + "/" + kSlotPrefix + format_checkpoint_name(kept));
   if (rc < 0) return io_error("retire", checkpoint_path(dir, kept), rc);
@@ -56,7 +59,7 @@ uint64_t take_from_slot(Io& io, const std::string& slot, const std::string& file
                         uint64_t wanted) {
   const std::string from = slot + "/" + file;
   Io::Info info;
-  if (io.stat(from, &info) < 0) return 0;
+  if (io.stat_link(from, &info) < 0) return 0;
   const bool fits =
       info.regular && info.links == 1 && info.size >= kWorthIt && info.size / 2 <= wanted && wanted / 2 <= info.size;
   if (fits && io.rename(from, to) == 0) return info.size;

@@ -172,6 +172,12 @@ Result<std::vector<std::string>> list_directory(Io& io, const std::string& path)
 }
 
 Status remove_tree(Io& io, const std::string& path, int depth) {
+  // What a link leads to is somebody else's: only the link is removed.
+  Io::Info info;
+  if (io.stat_link(path, &info) == 0 && !info.directory) {
+    const int rc = io.unlink(path);
+    return rc < 0 && rc != -ENOENT ? Status(io_error("remove", path, rc)) : Status();
+  }
   auto names = list_directory(io, path);
   if (!names) {
     if (names.error().code == Errc::kNotFound) return {};

@@ -55,7 +55,8 @@ Status write_new_file(Io& io, const std::string& path, std::string_view text, bo
 // Replaces a file by a new one at once: temporary name, (fsync,) rename. The directory is not synced.
 Status replace_file(Io& io, const std::string& path, const std::string& temporary, std::string_view text, bool durable);
 Result<std::vector<std::string>> list_directory(Io& io, const std::string& path);
-// Removes a directory and its content, two levels deep (a checkpoint or a run has no more). Missing files are no error.
+// Removes a directory and its content, two levels deep (a checkpoint or a run has no more), or what else has this name:
+// of a link itself, not what it leads to. Missing files are no error.
 Status remove_tree(Io& io, const std::string& path, int depth = 2);
 
 }  // namespace dl::ckpt

@@ -46,6 +46,9 @@ class Io {
 
   // Names.
   virtual int stat(const std::string& path, Info* info) = 0;
+  // The same of a symbolic link itself, which is neither a directory nor regular. This one is for doubles without
+  // links.
+  virtual int stat_link(const std::string& path, Info* info) { return stat(path, info); }
   virtual int mkdir(const std::string& path) = 0;
   virtual int rmdir(const std::string& path) = 0;
   virtual int unlink(const std::string& path) = 0;

@@ -51,7 +51,13 @@ class PosixIo final : public Io {
 
   int stat(const std::string& path, Info* info) override {
     struct stat st {};
-    if (::stat(path.c_str(), &st) < 0) return -errno;
+    return ::stat(path.c_str(), &st) < 0 ? -errno : tell(st, info);
+  }
+  int stat_link(const std::string& path, Info* info) override {
+    struct stat st {};
+    return ::lstat(path.c_str(), &st) < 0 ? -errno : tell(st, info);
+  }
+  static int tell(const struct stat& st, Info* info) {
     info->size = static_cast<uint64_t>(st.st_size);
     info->directory = S_ISDIR(st.st_mode);
     info->regular = S_ISREG(st.st_mode);

@@ -86,7 +86,7 @@ Status repair_file(Io& io, const std::string& checkpoint, const std::string& cop
   std::vector<File> copies;
   for (const std::string& from : {checkpoint, copy})
     if (auto file = open_if_there(io, from + "/" + stored.name)) copies.push_back(*std::move(file));
-  DL_TRY_ASSIGN(OutputFile out, OutputFile::create(io, checkpoint + "/" + stored.name, /*replace=*/true));
+  DL_TRY_ASSIGN(OutputFile out, OutputFile::create_over(io, checkpoint + "/" + stored.name));
   DL_TRY(write_file(&out.file(), manifest, stored, &copies));
   DL_TRY(out.sync());
   return out.publish();
@@ -100,7 +100,7 @@ Result<Manifest> repair_manifest(Io& io, const std::string& dir, const Checkpoin
   if (manifest->name.save_id != name.save_id || manifest->name.step != name.step)
     return Error{Errc::kCorrupt, copy + " is another save: " + format_checkpoint_name(manifest->name)};
   const std::string path = checkpoint_path(dir, name) + "/" + kManifestName;
-  DL_TRY_ASSIGN(OutputFile out, OutputFile::create(io, path, /*replace=*/true));
+  DL_TRY_ASSIGN(OutputFile out, OutputFile::create_over(io, path));
   DL_TRY(out.file().write_all(text.data(), text.size(), 0));
   DL_TRY(out.sync());
   DL_TRY(out.publish());

@@ -63,6 +63,20 @@ steps() {
   [ "$(steps)" = '[40,50]' ]
 }
 
+@test "gc removes a link in the place of a checkpoint, and not what it leads to" {
+  make_checkpoints 10 20
+  mkdir mine mine/below
+  echo mine >mine/below/file
+  mv c/step-000000000010* mine
+  ln -s "$PWD/mine/"step-* c
+  ln -s "$PWD/mine" c/step-000000000005.0000000100000001
+  "$dlckpt" gc --keep 1 c
+  [ "$(steps)" = '[20]' ]
+  [ -z "$(find c -type l)" ]
+  [ "$(cat mine/below/file)" = mine ]
+  "$dlckpt" verify --quiet mine
+}
+
 @test "gc never counts a damaged checkpoint as kept, nor removes the last good one" {
   make_checkpoints 1 2 3
   rm c/step-000000000003*/r00000.h5

@@ -95,6 +95,18 @@ is_golden() {
   "$dlckpt" verify --repair-from "$b" "$a"
 }
 
+@test "a repair replaces links and pipes in the place of files, and not what they lead to" {
+  echo mine >"$BATS_TEST_TMPDIR/mine"
+  ln -sf "$BATS_TEST_TMPDIR/mine" "$a/$name/r00000.h5"
+  ln -sf "$BATS_TEST_TMPDIR/mine" "$a/$name/MANIFEST.json"
+  rm "$a/$name/r00001.h5"
+  mkfifo "$a/$name/r00001.h5"
+  "$dlckpt" verify --repair-from "$b" "$a"
+  is_golden "$a"
+  [ "$(find "$a/$name" -type f | wc -l)" -eq 3 ]
+  [ "$(cat "$BATS_TEST_TMPDIR/mine")" = mine ]
+}
+
 @test "another save is no copy" {
   damage "$a/$name/r00000.h5" 50000
   mv "$b/$name" "$b/step-000000000001.0000000100000000"

@@ -109,6 +109,13 @@ TEST(Boxes, EveryRangeOfATensorIsARowOfBoxes) {
   }
 }
 
+TEST(Boxes, ArePrintedWithoutOverflow) {
+  EXPECT_EQ(describe(Box{{2, 0}, {3, 0}}), "[2:5, 0:0]");
+  EXPECT_EQ(describe(Box{{INT64_MAX - 1}, {1}}), "[9223372036854775806:9223372036854775807]");
+  EXPECT_EQ(describe(Box{{INT64_MAX}, {INT64_MAX}}), "[9223372036854775807:9223372036854775807+9223372036854775807]");
+  EXPECT_EQ(describe(Box{{INT64_MIN}, {-1}}), "[-9223372036854775808:-9223372036854775808+-1]");
+}
+
 TEST(Hdf5, ChecksumIsLookup3) {
   // The values of its author's own driver5().
   EXPECT_EQ(lookup3(""), 0xdeadbeefU);

@@ -9,8 +9,7 @@ namespace dl::ckpt {
 
 constexpr const char* kAnotherThread =
     "another thread is in a call on this object, which one thread at a time may use, so this call has done nothing; "
-    "let "
-    "one wait for the other";
+    "let one wait for the other";
 
 // What an object has for this.
 class OneThread {

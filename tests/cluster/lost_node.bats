@@ -25,13 +25,13 @@ lose_n2() {
   dl_sandbox node cut n2
 }
 # Of this build tree alone: hosts of the sandbox see all processes of the machine.
-no_learner() { ! own_pgrep -f "$top_builddir/tests/lib/.*toy_learner 200 60" >/dev/null; }
+no_learner() { ! own_pgrep -f "$top_builddir/tests/lib/.*toy_learner 120 60" >/dev/null; }
 # went_on JOB NODES: it has completed there, in its first allocation, without having lost or repeated a train step.
 went_on() {
   wait_state "$1" COMPLETED 40
   assert_contains "$(output "$1")" 'dlrun: learner 1 on n2 was lost: node n2 does not answer \(connection timed out\); n2 is left out; '
-  assert_contains "$(output "$1")" '^(\[0\] )?attempt 2 starts at train step ([2-9]|1[0-9])0 with ([2-9]|1[0-9])0 counted'
-  assert_contains "$(output "$1")" '^(\[0\] )?done: 200 counted, none lost'
+  assert_contains "$(output "$1")" '^(\[0\] )?attempt 2 starts at train step ([2-9]|1[0-2])0 with ([2-9]|1[0-2])0 counted'
+  assert_contains "$(output "$1")" '^(\[0\] )?done: 120 counted, none lost'
   assert_contains "$(output "$1")" 'dlrun ended with 0'
   [ "$(job_field "$1" Restarts)" = 0 ]
   [ "$(job_field "$1" NodeList)" = "$2" ]
@@ -49,16 +49,16 @@ no_page_on_n2() {
 # bats test_tags=versions
 @test "a lost node: a spare one of the allocation takes its place, and the lost one leaves the job" {
   printf '#!/bin/bash\ndlrun --learners 2 -- %s "$@"\necho "dlrun ended with $?"\n' "$learner" >train.sh
-  job=$(submit -N3 --gpus-per-node=2 --dl-framework=generic --dl-checkpoint=ck,every=10steps train.sh 200 60)
+  job=$(submit -N3 --gpus-per-node=2 --dl-framework=generic --dl-checkpoint=ck,every=10steps train.sh 120 60)
   lose_n2 "$job"
   went_on "$job" 'n[1,3]'
   assert_contains "$(output "$job")" 'n2 is left out; 2 learners on n\[1,3\]'
-  assert_contains "$(output "$job")" '^\[1\] done: 200 counted, none lost'
+  assert_contains "$(output "$job")" '^\[1\] done: 120 counted, none lost'
 }
 
 @test "a lost node: an elastic job goes on with fewer learners" {
   printf '#!/bin/bash\ndlrun -- %s "$@"\necho "dlrun ended with $?"\n' "$learner" >train.sh
-  job=$(submit -x n3 --dl-framework=generic --dl-learners=1:2 --dl-gpus=2 --dl-checkpoint=ck,every=10steps train.sh 200 60)
+  job=$(submit -x n3 --dl-framework=generic --dl-learners=1:2 --dl-gpus=2 --dl-checkpoint=ck,every=10steps train.sh 120 60)
   lose_n2 "$job"
   went_on "$job" n1
   assert_contains "$(output "$job")" 'n2 is left out; 1 learner on n1'

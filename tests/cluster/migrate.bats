@@ -102,7 +102,7 @@ script() { printf '%s\n' '#!/bin/bash' '#SBATCH --time=10' "${@:2}" >"$1.sbatch"
 
 @test "a task that saw one GPU alone still does, and what stands behind a launch runs once on each node" {
   script own '#SBATCH --ntasks=2 --nodes=1 --gpus-per-task=1' 'srun python3 sees.py'
-  echo 'import os; print("sees", os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("LOCAL" + "_RANK"), flush=True)' >sees.py
+  echo 'import os; os.write(1, ("sees %s %s\n" % (os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("LOCAL" + "_RANK"))).encode())' >sees.py
   script tail '#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2' "srun bash -c 'cd . && torchrun --nnodes=2 --nproc_per_node=2 --rdzv_endpoint=\$h:1 work.py && bash behind.sh'"
   echo 'echo "behind on $(hostname), rank ${RANK:-none}"' >behind.sh
   own_job=$(migrated own)
@@ -116,9 +116,9 @@ script() { printf '%s\n' '#!/bin/bash' '#SBATCH --time=10' "${@:2}" >"$1.sbatch"
 
 @test "what xargs runs at once has GPUs of its own, and one process of another branch has all of its node" {
   script many '#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=2' "printf '1\\n2\\n' | xargs -P 2 -I{} python3 both.py {}"
-  # Each waits until the other runs, too.
+  # Each waits until the other runs, too. Python without a buffer, as under dlrun, would write a line in pieces.
   printf '%s\n' 'import os, sys, time' 'own = sys.argv[1]; open("runs_" + own, "w").close()' \
-    'while not os.path.exists("runs_" + str(3 - int(own))): time.sleep(0.05)' 'print("sees", os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("RA" + "NK"), flush=True)' >both.py
+    'while not os.path.exists("runs_" + str(3 - int(own))): time.sleep(0.05)' 'os.write(1, ("sees %s %s\n" % (os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("RA" + "NK"))).encode())' >both.py
   script branch '#SBATCH --nodes=1 --ntasks-per-node=1 --gpus-per-node=2' 'if [ -n "$1" ]; then' '  srun torchrun --nproc_per_node=2 work.py' 'else' '  srun python3 all.py' 'fi'
   echo 'import os; print("sees", os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("RA" + "NK"), flush=True)' >all.py
   many_job=$(migrated many)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/convert/python_record.h"
 
+#include <nettle/base64.h>
+
 #include <optional>
 #include <set>
 
@@ -39,28 +41,14 @@ std::string escaped(const std::string& key) {
 }
 
 std::optional<std::string> from_base64(const std::string& text) {
-  const auto value = [](char c) {
-    return c >= 'A' && c <= 'Z'   ? c - 'A'
-           : c >= 'a' && c <= 'z' ? c - 'a' + 26
-           : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+'             ? 62
-           : c == '/'             ? 63
-                                  : -1;
-  };
-  if (text.size() % 4 != 0) return std::nullopt;
-  size_t length = text.size();
-  while (length > 0 && text.size() - length < 2 && text[length - 1] == '=') --length;
-  std::string bytes;
-  unsigned bits = 0, count = 0;
-  for (size_t i = 0; i < length; ++i) {
-    const int six = value(text[i]);
-    if (six < 0) return std::nullopt;
-    bits = (bits << 6 | static_cast<unsigned>(six)) & 0xffffU;
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xffU);
-  }
+  std::string bytes(BASE64_DECODE_LENGTH(text.size()), '\0');
+  size_t size = bytes.size();
+  base64_decode_ctx context{};
+  base64_decode_init(&context);
+  if (base64_decode_update(&context, &size, reinterpret_cast<uint8_t*>(bytes.data()), text.size(), text.data()) == 0 ||
+      base64_decode_final(&context) == 0)
+    return std::nullopt;
+  bytes.resize(size);
   return bytes;
 }
 

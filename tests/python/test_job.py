@@ -310,6 +310,21 @@ class Loop(support.Case):
         job.close()
         self.assertEqual(saved_steps(self.dir)[-1], 60)
 
+    def test_a_forked_child_waits_for_no_thread_of_its_parent(self):
+        turns, taken, end = self.job()._turns, threading.Event(), threading.Event()
+        thread = threading.Thread(target=turns.take, args=(lambda: (taken.set(), end.wait()),))
+        thread.start()
+        taken.wait()
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            os._exit(turns.take(lambda: 7))
+        _, status = os.waitpid(child, 0)
+        end.set()
+        thread.join()
+        self.assertEqual(status, 7 << 8)
+
     def test_it_works_off_the_main_thread(self):
         def run():
             result.extend(self.job().steps(3))

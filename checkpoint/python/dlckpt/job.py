@@ -213,7 +213,8 @@ class Job(Progress):
         return self._entry(name).value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Replaces a pytree of JAX by one of the same structure, which the next save saves. InvalidError for other objects."""
+        """Replaces a pytree of JAX, whose arrays are immutable, by one of the same structure, which the next save then saves.
+        InvalidError for an object of another kind: change that in place instead."""
         found = self._entry(name)
         if type(found).__name__ != "TreeEntry":
             raise InvalidError("job['%s'] cannot be replaced, since attach() saves the object that it was given: change that one in "
@@ -388,8 +389,7 @@ class Job(Progress):
         self._attached.progress = self._progress()
         failed_before = self._attached.save(self.train_step, flags)
         if failed_before and self._context is not None:
-            stats = self._context.stats()
-            self._failures = stats.failed_saves
+            self._failures = self._context.stats().failed_saves
             if stats.outcome != library.OK and stats.step != self.train_step and not failed_before.startswith("objects="):
                 self._tell_failure(stats.step, error_for(stats.outcome, failed_before))
             else:  # the reported save is this one, which has ended already; or none was, and the store failed
@@ -407,7 +407,7 @@ class Job(Progress):
             from . import torch_adapter
             guarded.update(torch_adapter.guarded_addresses(optimizer))
             if len(self._unhook) < len(optimizers):
-                self._unhook.append(torch_adapter.before_step(optimizer, self._turns.waiting(self._context.before_mutation)))
+                self._unhook.append(torch_adapter.before_step(optimizer, self._turns.taking(self._context.before_mutation)))
         self._attached.guarded = guarded
 
     def _try_save(self, last: bool) -> bool:

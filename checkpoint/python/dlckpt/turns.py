@@ -12,26 +12,27 @@ class Turns:
     """What an object has whose methods are in_turn()."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.pid = os.getpid()
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
 
-    def waiting(self, function: Callable[[], None]) -> Callable[[], None]:
-        """The function, for callers of any thread: it waits as methods in_turn() do."""
-        def run() -> None:
-            with self.lock:
-                function()
-        return run
+    def take(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Calls the function once no other thread is in a call by this method, and returns what it returns. A child of fork() does not
+        wait: it may lack the thread that would end the wait, and all that it may do is close its copy."""
+        if os.getpid() != self._pid:
+            return function(*args, **options)
+        with self._lock:
+            return function(*args, **options)
+
+    def taking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function for callers of any thread: take() of it."""
+        return functools.partial(self.take, function)
 
 
 def in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that waits until no other thread is in one of these methods of the object, which has ``_turns``. A child of fork()
-    does not wait: it may lack the thread that would end the wait, and all that it may do is close its copy."""
+    """A method that takes its turn: the object has ``_turns``."""
     @functools.wraps(function)
     def run(self: Any, *args: Any, **options: Any) -> Any:
-        if os.getpid() != self._turns.pid:
-            return function(self, *args, **options)
-        with self._turns.lock:
-            return function(self, *args, **options)
+        return self._turns.take(function, self, *args, **options)
     return run
 
 

@@ -26,6 +26,7 @@ def outside_any_job() -> Dict[str, str]:
     """The environment without the variables of the job that this process may itself be part of, and without the user's settings for Slurm's
     commands: SCANCEL_STATE and the like would leave a job that is to be cancelled."""
     of_a_job = ("SLURM_", "DL_", "PMI", "OMPI_", "PRTE_", "TORCHELASTIC_")
+    # The same as in launcher/slurm_cli/user_settings.cpp.
     settings = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SCANCEL_", "SPRIO_")
     of_a_learner = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
     kept = ("SLURM_CONF", "DL_CONFIG")

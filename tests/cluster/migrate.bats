@@ -102,7 +102,7 @@ script() { printf '%s\n' '#!/bin/bash' '#SBATCH --time=10' "${@:2}" >"$1.sbatch"
 
 @test "a task that saw one GPU alone still does, and what stands behind a launch runs once on each node" {
   script own '#SBATCH --ntasks=2 --nodes=1 --gpus-per-task=1' 'srun python3 sees.py'
-  echo 'import os; os.write(1, ("sees %s %s\n" % (os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("LOCAL" + "_RANK"))).encode())' >sees.py
+  printf '%s\n' 'import os; os.write(1, ("sees %s %s\n" % (os.environ["CUDA_VISIBLE_DEVICES"], os.environ.get("LOCAL" + "_RANK"))).encode())' >sees.py
   script tail '#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=2' "srun bash -c 'cd . && torchrun --nnodes=2 --nproc_per_node=2 --rdzv_endpoint=\$h:1 work.py && bash behind.sh'"
   echo 'echo "behind on $(hostname), rank ${RANK:-none}"' >behind.sh
   own_job=$(migrated own)

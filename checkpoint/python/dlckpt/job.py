@@ -380,16 +380,14 @@ class Job(Progress):
             raise InternalError("job.save() was called before attach() opened the checkpoint directory")
         if self.train_step != self._restored_step:
             self._give_random_back()  # forgets the kept states
-        if flags & library.LAZY:
-            self._guard()
-        else:
-            self._attached.guarded = None
+        self._attached.guarded = self._guarded() if flags & library.LAZY else None
         if flags & library.SYNC:
             self._settle()  # reports a failure of the save in flight, even if the new save raises
         self._attached.progress = self._progress()
         failed_before = self._attached.save(self.train_step, flags)
         if failed_before and self._context is not None:
-            self._failures = self._context.stats().failed_saves
+            stats = self._context.stats()
+            self._failures = stats.failed_saves
             if stats.outcome != library.OK and stats.step != self.train_step and not failed_before.startswith("objects="):
                 self._tell_failure(stats.step, error_for(stats.outcome, failed_before))
             else:  # the reported save is this one, which has ended already; or none was, and the store failed
@@ -397,10 +395,10 @@ class Job(Progress):
         if flags & library.SYNC:
             self._saved_step = self.train_step
 
-    def _guard(self) -> None:
-        """Determines what a lazy save may read later: arrays that only the step() of the optimizers changes, which wait for it."""
-        if self._attached is None or self._context is None:
-            return
+    def _guarded(self) -> Optional[Set[int]]:
+        """The addresses that a lazy save may read later: arrays that only the step() of the optimizers changes, which wait for it."""
+        if self._context is None:
+            return None
         optimizers = [item.value for item in self._entries if isinstance(item, OptimizerEntry)]
         guarded: Set[int] = set()
         for optimizer in optimizers:
@@ -408,7 +406,7 @@ class Job(Progress):
             guarded.update(torch_adapter.guarded_addresses(optimizer))
             if len(self._unhook) < len(optimizers):
                 self._unhook.append(torch_adapter.before_step(optimizer, self._turns.taking(self._context.before_mutation)))
-        self._attached.guarded = guarded
+        return guarded
 
     def _try_save(self, last: bool) -> bool:
         """Makes a save that is due; if it is the last one, it is durable on return. False if it failed."""

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <tuple>
 
 namespace dl::ckpt::test {
 namespace {
@@ -157,6 +158,8 @@ CrashVerdict explore(const ModelState& initial, const std::vector<ModelOp>& ops,
                      const CrashBounds& bounds, size_t from) {
   CrashVerdict verdict;
   int64_t acknowledged = committed, begun = committed;
+  // Most states are also those of the operation before, after which the program had been promised the same.
+  std::set<std::tuple<uint64_t, int64_t, int64_t>> judged;
   for (size_t count = 0; count <= ops.size() && verdict.violation.empty(); ++count) {
     if (count > 0 && ops[count - 1].kind == ModelOp::kMark) {
       const std::string& words = ops[count - 1].name;
@@ -164,9 +167,10 @@ CrashVerdict explore(const ModelState& initial, const std::vector<ModelOp>& ops,
       (words.compare(0, 6, "saving") == 0 ? begun : acknowledged) = step;
     }
     if (count < from) continue;
-    for_each_crash(initial, ops, count, bounds, [&](const ModelState& disk) {
+    for_each_crash(initial, ops, count, bounds, [&](const ModelState& disk, uint64_t tree) {
       if (!verdict.violation.empty()) return;
       if (++verdict.states % kJudgeOneOf != 0) return;
+      if (!judged.emplace(tree, acknowledged, begun).second) return;
       const std::string wrong = judge(disk, job, acknowledged, begun);
       if (wrong.empty()) return;
       verdict.violation = wrong + "\nafter " + std::to_string(count) + " operations, the last of them:";

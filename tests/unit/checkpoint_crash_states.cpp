@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "checkpoint/format/hash.h"
 
@@ -38,10 +39,39 @@ struct Atom {
   uint64_t from, to;
 };
 
+using Hashes = std::unordered_map<const std::string*, std::string>;
+
+std::string hash_of(const std::string& data) {
+  return to_hex(hash_bytes(data.data(), data.size())) + " " + std::to_string(data.size());
+}
+
+// `known` has hashes of contents that many states share; it must not outlive these.
+void describe_tree(const ModelState& state, int at, const Hashes& known, std::string* text) {
+  const ModelState::Node& node = state.nodes[static_cast<size_t>(at)];
+  if (!node.directory) {
+    const auto found = known.find(node.data.get());
+    *text += found == known.end() ? hash_of(*node.data) : found->second;
+    return;
+  }
+  *text += "{";
+  for (const auto& [name, child] : node.entries) {
+    *text += name + "=";
+    describe_tree(state, child, known, text);
+    *text += ",";
+  }
+  *text += "}";
+}
+
+uint64_t fingerprint(const ModelState& state, const Hashes& known) {
+  std::string text;
+  describe_tree(state, 0, known, &text);
+  return hash_bytes(text.data(), text.size()).low;
+}
+
 class Explorer {
  public:
   Explorer(const ModelState& initial, const std::vector<ModelOp>& ops, size_t count,
-           const std::function<void(const ModelState&)>& visit)
+           const std::function<void(const ModelState&, uint64_t)>& visit)
       : initial_(initial), ops_(ops), count_(count), sure_(durable(ops, count)), visit_(visit) {
     for (size_t i = 0; i < count; ++i) {
       const ModelOp& op = ops[i];
@@ -62,6 +92,11 @@ class Explorer {
         from = to;
       }
     }
+    // All states have what is durable before the first operation that is not.
+    for (; begin_ < (open_.empty() ? count : open_.front()); ++begin_)
+      if (sure_[begin_]) apply(ops[begin_], &initial_);
+    for (const ModelState::Node& node : initial_.nodes)
+      if (node.data) known_.emplace(node.data.get(), hash_of(*node.data));
   }
 
   // Nearly everything or nearly nothing is what crashes mostly leave, and where an order that was relied on shows.
@@ -105,49 +140,35 @@ class Explorer {
   void by_atom(const std::vector<bool>& chosen) {
     ModelState state = initial_;
     size_t a = 0;
-    for (size_t i = 0; i < count_; ++i) {
+    for (size_t i = begin_; i < count_; ++i) {
       if (sure_[i]) apply(ops_[i], &state);
       for (; a < atoms_.size() && atoms_[a].op == i; ++a)
         if (chosen[a]) apply(ops_[i], &state, atoms_[a].from, atoms_[a].to);
     }
-    if (seen_.insert(fingerprint(state)).second) visit_(state);
+    const uint64_t tree = fingerprint(state, known_);
+    if (seen_.insert(tree).second) visit_(state, tree);
   }
 
   ModelState initial_;
   const std::vector<ModelOp>& ops_;
   size_t count_;
   std::vector<bool> sure_;
-  const std::function<void(const ModelState&)>& visit_;
+  const std::function<void(const ModelState&, uint64_t)>& visit_;
+  size_t begin_ = 0;          // the first operation that initial_ does not have
   std::vector<size_t> open_;  // operations that are not durable
   std::vector<Atom> atoms_;
   std::set<uint64_t> seen_;
+  Hashes known_;  // of what initial_ has
 };
-
-void describe_tree(const ModelState& state, int at, std::string* text) {
-  const ModelState::Node& node = state.nodes[static_cast<size_t>(at)];
-  if (!node.directory) {
-    *text += to_hex(hash_bytes(node.data->data(), node.data->size())) + " " + std::to_string(node.data->size());
-    return;
-  }
-  *text += "{";
-  for (const auto& [name, child] : node.entries) {
-    *text += name + "=";
-    describe_tree(state, child, text);
-    *text += ",";
-  }
-  *text += "}";
-}
 
 }  // namespace
 
 uint64_t fingerprint(const ModelState& state) {
-  std::string text;
-  describe_tree(state, 0, &text);
-  return hash_bytes(text.data(), text.size()).low;
+  return fingerprint(state, Hashes());
 }
 
 void for_each_crash(const ModelState& initial, const std::vector<ModelOp>& ops, size_t count, const CrashBounds& bounds,
-                    const std::function<void(const ModelState&)>& visit) {
+                    const std::function<void(const ModelState&, uint64_t)>& visit) {
   Explorer(initial, ops, count, visit).run(bounds);
 }
 

@@ -19,9 +19,10 @@ struct CrashBounds {
   uint32_t seed = 20260801;
 };
 
-// Visits each state that a power loss after the first `count` operations may leave, equal states once.
+// Visits each state that a power loss after the first `count` operations may leave, equal states once; and its
+// fingerprint().
 void for_each_crash(const ModelState& initial, const std::vector<ModelOp>& ops, size_t count, const CrashBounds& bounds,
-                    const std::function<void(const ModelState&)>& visit);
+                    const std::function<void(const ModelState&, uint64_t)>& visit);
 
 // A hash of all that can be reached from the root.
 uint64_t fingerprint(const ModelState& state);

@@ -100,11 +100,13 @@ void World::kill(bool zombie) {
     return;
   }
   // What it sent last may or may not have left it.
-  for (auto& [way, queue] : queues_) {
-    if (way.from != id ||
-        (way.way != Way::kToDirectory && way.way != Way::kStream && way.way != Way::kAck && way.way != Way::kAnswer))
-      continue;
-    queue.messages.resize(random(static_cast<uint32_t>(queue.messages.size()) + 1));
+  for (auto entry = queues_.begin(); entry != queues_.end();) {
+    const WayId& way = entry->first;
+    Queue& queue = entry->second;
+    if (way.from == id &&
+        (way.way == Way::kToDirectory || way.way == Way::kStream || way.way == Way::kAck || way.way == Way::kAnswer))
+      queue.messages.resize(random(static_cast<uint32_t>(queue.messages.size()) + 1));
+    entry = queue.messages.empty() && !queue.ended ? queues_.erase(entry) : std::next(entry);
   }
   end(id);
   queues_[{Way::kToDirectory, id, 0}].ended = true;
@@ -259,11 +261,11 @@ bool World::reads(const WayId& id) const {
 }
 
 bool World::deliver() {
-  std::vector<std::map<WayId, Queue>::iterator> ready;
+  ready_.clear();
   for (auto way = queues_.begin(); way != queues_.end(); ++way)
-    if ((!way->second.messages.empty() || way->second.ended) && reads(way->first)) ready.push_back(way);
-  if (ready.empty()) return false;
-  const auto way = ready[random(static_cast<uint32_t>(ready.size()))];
+    if (reads(way->first)) ready_.push_back(way);
+  if (ready_.empty()) return false;
+  const auto way = ready_[random(static_cast<uint32_t>(ready_.size()))];
   const WayId id = way->first;
   if (way->second.messages.empty()) {
     queues_.erase(way);
@@ -272,6 +274,7 @@ bool World::deliver() {
   }
   const Message message = std::move(way->second.messages.front());
   way->second.messages.pop_front();
+  if (way->second.messages.empty() && !way->second.ended) queues_.erase(way);
   // An acknowledgement of a member that is gone may still arrive.
   if ((id.way == Way::kStream || id.way == Way::kAck || id.way == Way::kCall || id.way == Way::kToMember) &&
       members_.count(id.to) == 0)

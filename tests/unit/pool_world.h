@@ -63,6 +63,7 @@ class World {
       return way != other.way ? way < other.way : from != other.from ? from < other.from : to < other.to;
     }
   };
+  // Something can be read from it: it has messages or is ended.
   struct Queue {
     std::deque<Message> messages;
     bool ended = false;  // the other end is gone: known when the rest has been read
@@ -106,6 +107,7 @@ class World {
   std::map<uint32_t, std::unique_ptr<Member>> members_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::map<WayId, Queue> queues_;
+  std::vector<std::map<WayId, Queue>::iterator> ready_;          // what deliver() may choose from
   std::vector<std::pair<std::string, uint32_t>> updates_;        // answered: key and id
   std::map<std::pair<std::string, uint32_t>, uint32_t> places_;  // what the answer said
   std::set<std::string> lost_keys_;

@@ -59,7 +59,10 @@ struct CrashVerdict {
 // `initial`. `committed`: train step that was committed on `initial`, or -1.
 CrashVerdict explore(const ModelState& initial, const std::vector<ModelOp>& ops, int64_t committed,
                      const CrashJob& job = CrashJob(), const CrashBounds& bounds = CrashBounds(), size_t from = 0);
-// Expects that nothing is wrong, and that more than `at_least` states were tried.
+// So many states, or more, explore() has made where it would have made `of` if it passed over none
+// (CrashBounds::kOneOf).
+int least_made(int of);
+// Expects that nothing is wrong, and that more than `at_least` states were tried, or that part of them that is made.
 void expect_whole(const CrashVerdict& verdict, int at_least);
 
 // How many files of retired checkpoints were overwritten for new ones.

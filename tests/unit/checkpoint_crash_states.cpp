@@ -70,9 +70,14 @@ uint64_t fingerprint(const ModelState& state, const Hashes& known) {
 
 class Explorer {
  public:
-  Explorer(const ModelState& initial, const std::vector<ModelOp>& ops, size_t count,
+  Explorer(DurableState* known_durable, const std::vector<ModelOp>& ops, size_t count,
            const std::function<void(const ModelState&, uint64_t)>& visit)
-      : initial_(initial), ops_(ops), count_(count), sure_(durable(ops, count)), visit_(visit) {
+      : initial_(known_durable->state),
+        begin_(known_durable->count),
+        ops_(ops),
+        count_(count),
+        sure_(durable(ops, count)),
+        visit_(visit) {
     for (size_t i = 0; i < count; ++i) {
       const ModelOp& op = ops[i];
       if (op.kind == ModelOp::kMake) {  // what a thing is goes with it, whatever became of its first name
@@ -92,7 +97,6 @@ class Explorer {
         from = to;
       }
     }
-    // All states have what is durable before the first operation that is not.
     for (; begin_ < (open_.empty() ? count : open_.front()); ++begin_)
       if (sure_[begin_]) apply(ops[begin_], &initial_);
     for (const ModelState::Node& node : initial_.nodes)
@@ -123,12 +127,15 @@ class Explorer {
       const uint32_t chance = s % 4 == 0 ? 1 : s % 4 == 1 ? 9 : 5;  // in tenths
       std::vector<bool> chosen(atoms_.size());
       for (size_t k = 0; k < chosen.size(); ++k) chosen[k] = random() % 10 < chance;
-      by_atom(chosen);
+      if (is_made()) by_atom(chosen);
     }
   }
 
  private:
+  bool is_made() { return ++tried_ % CrashBounds::kOneOf == 0; }
+
   void by_operation(const std::function<bool(size_t)>& chosen) {
+    if (!is_made()) return;
     std::vector<bool> atoms(atoms_.size());
     for (size_t a = 0, k = 0; a < atoms_.size(); ++a) {
       while (open_[k] != atoms_[a].op) ++k;
@@ -149,13 +156,14 @@ class Explorer {
     if (seen_.insert(tree).second) visit_(state, tree);
   }
 
-  ModelState initial_;
+  ModelState& initial_;  // all states have it
+  size_t& begin_;        // the first operation that it does not have
   const std::vector<ModelOp>& ops_;
   size_t count_;
   std::vector<bool> sure_;
   const std::function<void(const ModelState&, uint64_t)>& visit_;
-  size_t begin_ = 0;          // the first operation that initial_ does not have
-  std::vector<size_t> open_;  // operations that are not durable
+  size_t tried_ = count_ * 7;  // else the first of each count would never be made where few are
+  std::vector<size_t> open_;   // operations that are not durable
   std::vector<Atom> atoms_;
   std::set<uint64_t> seen_;
   Hashes known_;  // of what initial_ has
@@ -167,9 +175,9 @@ uint64_t fingerprint(const ModelState& state) {
   return fingerprint(state, Hashes());
 }
 
-void for_each_crash(const ModelState& initial, const std::vector<ModelOp>& ops, size_t count, const CrashBounds& bounds,
+void for_each_crash(DurableState* durable, const std::vector<ModelOp>& ops, size_t count, const CrashBounds& bounds,
                     const std::function<void(const ModelState&, uint64_t)>& visit) {
-  Explorer(initial, ops, count, visit).run(bounds);
+  Explorer(durable, ops, count, visit).run(bounds);
 }
 
 }  // namespace dl::ckpt::test

@@ -5,12 +5,10 @@
 #include "launcher/supervise/growth.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +19,7 @@
 #include "common/base/clock.h"
 #include "common/contract/progress_page.h"
 #include "tests/unit/supervise_fake_connections.h"
-#include "tests/unit/supervise_plan.h"
+#include "tests/unit/supervise_owner.h"
 
 namespace dl::supervise {
 
@@ -67,10 +65,11 @@ class FakeCompanions final : public CompanionJobs {
 };
 
 // A run of two learners on n0 and n1, which may have four, and trains.
-class GrowthTest : public testing::Test {
+class GrowthTest : public OwnerTest {
  protected:
+  GrowthTest() : OwnerTest(2) {}
   void SetUp() override {
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    OwnerTest::SetUp();
     plan_.job_id = "7";
     plan_.under_slurm = true;
     plan_.asked = {2, 4};
@@ -82,13 +81,11 @@ class GrowthTest : public testing::Test {
   void TearDown() override {
     agents_->kill_all(SIGKILL);
     for (int i = 0; agents_->any_running() && i < 4000; ++i, ::usleep(1000)) agents_->reap(i);
-    std::filesystem::remove_all(folder_);
+    OwnerTest::TearDown();
   }
   // Everything anew, by plan_.
   void begin(int run = 1) {
-    journal_ = std::make_unique<Journal>(record::JobDir(folder_), nullptr);
-    ASSERT_TRUE(journal_->open());
-    journal_->begin_attempt(1, 0);
+    begin_record();
     nodes_ = std::make_unique<NodePool>(
         plan_,
         [this](const Strings& gone, const plan::LaunchPlan& now) -> Result<plan::LaunchPlan> {
@@ -179,17 +176,9 @@ class GrowthTest : public testing::Test {
   }
   std::string noted() const { return journal_->events().empty() ? "" : journal_->events().back().reason; }
 
-  std::string folder_ = testing::TempDir() + "growth-XXXXXX";
-  plan::LaunchPlan plan_ = plan_of(2);
   SiteConfig site_;
-  RunState state_;
-  Attempt attempt_;
   FakeConnections connections_;
   FakeCompanions companions_;
-  Strings said_;
-  Voice voice_{0, false, [this](const std::string& text) { said_.push_back(text.substr(0, text.size() - 1)); }};
-  std::unique_ptr<Journal> journal_;
-  std::unique_ptr<NodePool> nodes_;
   std::unique_ptr<AgentFleet> agents_;
   std::unique_ptr<Growth> growth_;
 

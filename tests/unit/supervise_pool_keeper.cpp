@@ -4,11 +4,9 @@
 #include "launcher/supervise/pool_keeper.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,8 +15,7 @@
 #include "common/base/awake_clock.h"
 #include "common/base/clock.h"
 #include "tests/unit/supervise_fake_connections.h"
-#include "tests/unit/supervise_loop.h"
-#include "tests/unit/supervise_plan.h"
+#include "tests/unit/supervise_owner.h"
 
 namespace dl::supervise {
 
@@ -34,11 +31,11 @@ class ToldPool final : public ServerPool {
 };
 
 // Two learners and three places for servers, of which two are needed; each rank has a node and an agent of its own.
-class PoolKeeperTest : public LoopTest {
+class PoolKeeperTest : public OwnerTest {
  protected:
+  PoolKeeperTest() : OwnerTest(5) {}
   void SetUp() override {
-    LoopTest::SetUp();
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    OwnerTest::SetUp();
     plan_.servers = 3;
     plan_.pool = ServerRange{2, 3, true};
     plan_.job_dir = folder_;
@@ -50,14 +47,10 @@ class PoolKeeperTest : public LoopTest {
   }
   void TearDown() override {
     keeper_->close();
-    LoopTest::TearDown();
-    std::filesystem::remove_all(folder_);
+    OwnerTest::TearDown();
   }
   void begin() {
-    journal_ = std::make_unique<Journal>(record::JobDir(folder_), nullptr);
-    ASSERT_TRUE(journal_->open());
-    journal_->begin_attempt(1, 0);
-    nodes_ = std::make_unique<NodePool>(plan_, NodePool::Without{});
+    begin_processing();
     agents_ = std::make_unique<AgentFleet>(&connections_, nodes_->plan(), std::chrono::seconds(300));
     attempt_ = Attempt(plan_, awake_ms(), unix_ms());
     agents_->begin(5, false, awake_ms());
@@ -102,16 +95,8 @@ class PoolKeeperTest : public LoopTest {
   }
   std::string told_last() const { return said_.empty() ? "" : said_.back(); }
 
-  std::string folder_ = testing::TempDir() + "keeper-XXXXXX";
-  plan::LaunchPlan plan_ = plan_of(5);
   FakeConnections connections_;
-  RunState state_;
-  Attempt attempt_;
   DataFetch data_;
-  std::vector<std::string> said_;
-  Voice voice_{0, false, [this](const std::string& text) { said_.push_back(text.substr(0, text.size() - 1)); }};
-  std::unique_ptr<Journal> journal_;
-  std::unique_ptr<NodePool> nodes_;
   std::unique_ptr<AgentFleet> agents_;
   ToldPool* pool_ = nullptr;
   std::unique_ptr<PoolKeeper> keeper_;

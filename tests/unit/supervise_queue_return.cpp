@@ -4,10 +4,8 @@
 #include "launcher/supervise/queue_return.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +19,7 @@
 #include "launcher/supervise/succession.h"
 #include "tests/unit/supervise_fake_commands.h"
 #include "tests/unit/supervise_fake_connections.h"
-#include "tests/unit/supervise_loop.h"
-#include "tests/unit/supervise_plan.h"
+#include "tests/unit/supervise_owner.h"
 
 namespace dl::supervise {
 
@@ -32,11 +29,11 @@ namespace {
 
 // Job 7, whose two learners have saved and ended, since it was preempted. What is done is listed in done_, what Slurm
 // is told in the file "told".
-class QueueReturnTest : public LoopTest {
+class QueueReturnTest : public OwnerTest {
  protected:
+  QueueReturnTest() : OwnerTest(2) {}
   void SetUp() override {
-    LoopTest::SetUp();
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    OwnerTest::SetUp();
     plan_.job_id = "7";
     plan_.under_slurm = true;
     plan_.data_program = commands_.folder() + "/bin/dl-data";
@@ -51,17 +48,11 @@ class QueueReturnTest : public LoopTest {
   }
   void TearDown() override {
     state_.phase = Phase::kOver;
-    LoopTest::TearDown();
-    std::filesystem::remove_all(folder_);
+    OwnerTest::TearDown();
   }
   // Everything anew, by plan_.
   void begin() {
-    journal_ = std::make_unique<Journal>(record::JobDir(folder_), nullptr);
-    ASSERT_TRUE(journal_->open());
-    journal_->begin_attempt(1, 0);
-    journal_->job(record::JobState::kDeploy, "");
-    journal_->job(record::JobState::kProcessing, "");
-    nodes_ = std::make_unique<NodePool>(plan_, NodePool::Without{});
+    begin_processing();
     stops_ = std::make_unique<StopController>(plan_, 0);
     attempt_ = Attempt(plan_, awake_ms(), unix_ms());
     judge_ = std::make_unique<EndJudge>(
@@ -110,20 +101,13 @@ class QueueReturnTest : public LoopTest {
   record::Event last() const { return journal_->events().back(); }
 
   FakeCommands commands_;
-  std::string folder_ = testing::TempDir() + "return-XXXXXX";
-  plan::LaunchPlan plan_ = plan_of(2);
   SiteConfig site_;
-  RunState state_;
-  Attempt attempt_;
   FakeConnections connections_;
   AgentFleet agents_{&connections_, plan_, std::chrono::seconds(300)};
-  std::vector<std::string> said_, done_;
-  Voice voice_{0, false, [this](const std::string& text) { said_.push_back(text.substr(0, text.size() - 1)); }};
+  std::vector<std::string> done_;
   SlurmJob slurm_{&loop_, "7", [](const slurm_cli::JobInfo& /*info*/) {}};
   OtherRuns other_runs_{&loop_, &state_, &slurm_, std::nullopt};
   UseKeeper use_{&loop_};
-  std::unique_ptr<Journal> journal_;
-  std::unique_ptr<NodePool> nodes_;
   std::unique_ptr<StopController> stops_;
   std::unique_ptr<EndJudge> judge_;
   std::unique_ptr<ResultKeeper> results_;

@@ -3,7 +3,6 @@
 #include "launcher/supervise/result_keeper.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <csignal>
 #include <filesystem>
@@ -15,17 +14,16 @@
 #include "common/base/clock.h"
 #include "common/json/json.h"
 #include "tests/unit/supervise_fake_commands.h"
-#include "tests/unit/supervise_loop.h"
-#include "tests/unit/supervise_plan.h"
+#include "tests/unit/supervise_owner.h"
 
 namespace dl::supervise {
 namespace {
 
-class ResultKeeperTest : public LoopTest {
+class ResultKeeperTest : public OwnerTest {
  protected:
+  ResultKeeperTest() : OwnerTest(1) {}
   void SetUp() override {
-    LoopTest::SetUp();
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    OwnerTest::SetUp();
     plan_.job_id = "7";
     plan_.under_slurm = true;
     plan_.data_program = commands_.folder() + "/bin/dl-data";
@@ -37,18 +35,9 @@ class ResultKeeperTest : public LoopTest {
     commands_.write("scancel", "shift; echo \"$*\" >>cancelled");
     begin();
   }
-  void TearDown() override {
-    LoopTest::TearDown();
-    std::filesystem::remove_all(folder_);
-  }
   // Everything anew, by plan_.
   void begin() {
-    journal_ = std::make_unique<Journal>(record::JobDir(folder_), nullptr);
-    ASSERT_TRUE(journal_->open());
-    journal_->begin_attempt(1, 0);
-    journal_->job(record::JobState::kDeploy, "");
-    journal_->job(record::JobState::kProcessing, "");
-    nodes_ = std::make_unique<NodePool>(plan_, NodePool::Without{});
+    begin_processing();
     stops_ = std::make_unique<StopController>(plan_, 0);
     keeper_ = std::make_unique<ResultKeeper>(
         &loop_, ResultKeeper::Owners{nodes_.get(), &state_, stops_.get(), &slurm_, journal_.get(), &voice_},
@@ -83,14 +72,7 @@ class ResultKeeperTest : public LoopTest {
   }
 
   FakeCommands commands_;
-  std::string folder_ = testing::TempDir() + "results-XXXXXX";
-  plan::LaunchPlan plan_ = plan_of(1);
-  RunState state_;
-  std::vector<std::string> said_;
-  Voice voice_{0, false, [this](const std::string& text) { said_.push_back(text); }};
   SlurmJob slurm_{&loop_, "7", [](const slurm_cli::JobInfo& /*info*/) {}};
-  std::unique_ptr<Journal> journal_;
-  std::unique_ptr<NodePool> nodes_;
   std::unique_ptr<StopController> stops_;
   std::unique_ptr<ResultKeeper> keeper_;
   int over_ = 0;
@@ -146,7 +128,7 @@ TEST_F(ResultKeeperTest, WhatIsTooLateIsHandedToAJobUnlessTheNextAttemptStoresIt
   EXPECT_EQ(keeper_->not_stored("S305"), "; job 41 stores the results: no time was left");
   EXPECT_FALSE(keeper_->left_behind());
   EXPECT_EQ(record().value("job", std::string()), "41");
-  EXPECT_EQ(said_, std::vector<std::string>{"dlrun: job 41 stores the results: no time was left\n"});
+  EXPECT_EQ(said_, std::vector<std::string>{"dlrun: job 41 stores the results: no time was left"});
   EXPECT_EQ(commands_.file("cancelled"), "");
   state_.stop.reset();
   stored();

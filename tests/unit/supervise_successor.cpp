@@ -4,10 +4,8 @@
 #include "launcher/supervise/successor.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <variant>
@@ -18,8 +16,7 @@
 #include "common/contract/exit_codes.h"
 #include "launcher/supervise/succession.h"
 #include "tests/unit/supervise_fake_commands.h"
-#include "tests/unit/supervise_loop.h"
-#include "tests/unit/supervise_plan.h"
+#include "tests/unit/supervise_owner.h"
 
 namespace dl::supervise {
 namespace {
@@ -28,11 +25,11 @@ using Action = EndDecision::Action;
 using Strings = std::vector<std::string>;
 
 // The dead dlrun of job 7 had begun an attempt of three learners on n0 to n2. What the new one does is listed in done_.
-class SuccessorTest : public LoopTest {
+class SuccessorTest : public OwnerTest {
  protected:
+  SuccessorTest() : OwnerTest(3) {}
   void SetUp() override {
-    LoopTest::SetUp();
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    OwnerTest::SetUp();
     plan_.job_id = "7";
     plan_.restarts = 3;
     before_.death = "dlrun was killed by signal 9 (SIGKILL)";
@@ -42,10 +39,6 @@ class SuccessorTest : public LoopTest {
     ASSERT_TRUE(old_->open());
     old_->begin_attempt(1, 0);
     old_->job(record::JobState::kDeploy, "");
-  }
-  void TearDown() override {
-    LoopTest::TearDown();
-    std::filesystem::remove_all(folder_);
   }
   // What the dead dlrun remembers, in its last event.
   template <typename Change>
@@ -114,19 +107,12 @@ class SuccessorTest : public LoopTest {
   }
 
   FakeCommands commands_;
-  std::string folder_ = testing::TempDir() + "successor-XXXXXX";
-  plan::LaunchPlan plan_ = plan_of(3);
   SiteConfig site_;
   bool elastic_ = true;
   guard::Predecessor before_;
   std::unique_ptr<Journal> old_;
 
-  RunState state_;
-  Attempt attempt_;
-  Strings said_, done_;
-  Voice voice_{0, false, [this](const std::string& text) { said_.push_back(text.substr(0, text.size() - 1)); }};
-  std::unique_ptr<Journal> journal_;
-  std::unique_ptr<NodePool> nodes_;
+  Strings done_;
   std::unique_ptr<SlurmJob> slurm_;
   std::unique_ptr<Sweeper> sweeper_;
   std::unique_ptr<EndJudge> judge_;

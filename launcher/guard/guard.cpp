@@ -33,6 +33,7 @@ struct Shared {
   int64_t signal_ms = 0;
   char control[4096] = "";
   char run_id[128] = "";
+  sigset_t mask{};  // of signals, as dlrun was started with
 };
 
 namespace {
@@ -52,6 +53,10 @@ constexpr int kHandedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2}
 
 bool asks_for_an_end(int signal) {
   return signal == SIGHUP || signal == SIGINT || signal == SIGQUIT || signal == SIGTERM;
+}
+
+bool under_slurm() {
+  return std::getenv("SLURM_JOB_ID") != nullptr;
 }
 
 pid_t parent_of(pid_t pid) {
@@ -83,7 +88,7 @@ class Guard {
 
   Shared* shared_;
   Link link_;
-  sigset_t watched_{}, before_{};
+  sigset_t watched_{};
   char name_[16] = "";  // the name of this process before the guard changed it
   pid_t child_ = 0;
   int status_ = 0;
@@ -102,7 +107,12 @@ void Guard::be_child(const Work& work, const Predecessor& predecessor) {
   ::prctl(PR_SET_NAME, name_);
   // The child may write to the terminal although the guard's process group is in its foreground.
   ::signal(SIGTTOU, SIG_IGN);
-  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  sigset_t blocked = shared_->mask;
+  if (!predecessor.death.empty() && under_slurm()) {
+    sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGUSR2);
+  }
+  ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
   int status = kExitFault;
   try {
     status = work(predecessor, &link_);
@@ -141,7 +151,7 @@ void Guard::handle(int signal) {
   if (child_ > 0) {
     stop_asked_ = stop_asked_ || asks_for_an_end(signal);
     ::kill(child_, signal);
-  } else if (signal == SIGUSR2 || (signal == SIGTERM && std::getenv("SLURM_JOB_ID") != nullptr)) {
+  } else if (signal == SIGUSR2 || (signal == SIGTERM && under_slurm())) {
     if (notice_ == SIGTERM) return;
     notice_ = signal;  // Slurm sends these; the next dlrun finds out what it means
     notice_ms_ = unix_ms();
@@ -201,7 +211,7 @@ int Guard::run(const Work& work) {
   for (int signal : {SIGCHLD, SIGTSTP, SIGCONT}) sigaddset(&watched_, signal);
   sigset_t blocked = watched_;
   sigaddset(&blocked, SIGPIPE);
-  ::sigprocmask(SIG_BLOCK, &blocked, &before_);
+  ::sigprocmask(SIG_BLOCK, &blocked, &shared_->mask);
   ::prctl(PR_GET_NAME, name_);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   shared_->guard = ::getpid();
@@ -251,6 +261,9 @@ void Link::began() {
 }
 void Link::run_id(const std::string& id) {
   keep(id, &shared_->run_id);
+}
+void Link::handles_signals() {
+  ::pthread_sigmask(SIG_SETMASK, &shared_->mask, nullptr);
 }
 void Link::unanswered(int signal, int64_t unix_ms) {
   shared_->signal = 0;

@@ -6,8 +6,10 @@
 //
 // Signals. The child has a process group of its own, so that signals to the guard, to its group or from a terminal
 // (Ctrl-C, Ctrl-Z, hang-up) reach the guard alone, which hands each on once. If both get a signal (Slurm sends it to
-// all processes of a job step), dlrun gets it twice within milliseconds and counts it once (run_stop.cpp). If the guard
-// is killed, the kernel kills dlrun at once (parent death signal), and agents end their learners.
+// all processes of a job step), dlrun gets it twice within milliseconds and counts it once (run_stop.cpp). A dlrun that
+// takes the place of a dead one in a job of Slurm gets SIGTERM and SIGUSR2 only when it handles signals: they would end
+// it before it has recorded what becomes of the job. If the guard is killed, the kernel kills dlrun at once (parent
+// death signal), and agents end their learners.
 #pragma once
 
 #include <sys/types.h>
@@ -50,6 +52,8 @@ class Link {
   void began();
   // The run id of the newest attempt (Predecessor::unswept).
   void run_id(const std::string& id);
+  // The child has handlers for all signals; those that were kept back for it are delivered now.
+  void handles_signals();
   // The signal whose meaning the child is still looking for (Predecessor::notice); 0: none.
   void unanswered(int signal, int64_t unix_ms);
   // True if the process that started the guard (the batch script) has ended.

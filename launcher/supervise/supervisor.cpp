@@ -223,6 +223,7 @@ void Supervisor::watch_signals() {
         number);
     signals_.push_back(std::move(handle));
   }
+  if (options_.guard != nullptr) options_.guard->handles_signals();
   tick_each(kTickMs);
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <new>
 #include <vector>
 
@@ -55,6 +56,36 @@ TEST(GuardLink, ASignalThatTheDeadOneHadNotAnsweredIsHandedOverWithItsTime) {
       },
       [](const Predecessor& before, Link* /*link*/) { return before.began && before.notice == 0 ? 0 : 13; }};
   EXPECT_EQ(guarded(dlruns), 0);
+}
+
+volatile std::sig_atomic_t heard = 0;
+
+// Slurm sends it to all processes of a job, also to a dlrun that has just begun.
+TEST(GuardLink, TheOneInItsPlaceIsNotEndedBySlurmsSignalsBeforeItHandlesThem) {
+  ::setenv("SLURM_JOB_ID", "7", 1);
+  const auto dies = [](const Predecessor& /*before*/, Link* /*link*/) { return die(); };
+  const auto hears = [](const Predecessor& before, Link* link) {
+    if (before.death.empty()) return 10;
+    for (const int signal : {SIGTERM, SIGUSR2}) ::raise(signal);
+    for (const int signal : {SIGTERM, SIGUSR2}) std::signal(signal, [](int number) { heard = heard + number; });
+    if (heard != 0) return 11;
+    link->handles_signals();
+    return heard == SIGTERM + SIGUSR2 ? 0 : 12;
+  };
+  EXPECT_EQ(guarded({dies, hears}), 0);
+  ::unsetenv("SLURM_JOB_ID");
+}
+
+TEST(GuardLink, ADlrunThatTakesNobodysPlaceAndOneWithoutSlurmAreEndedAtOnce) {
+  const auto ends = [](const Predecessor& /*before*/, Link* /*link*/) {
+    ::kill(::getppid(), SIGTERM);  // which hands it on
+    ::pause();
+    return 13;
+  };
+  ::setenv("SLURM_JOB_ID", "7", 1);
+  EXPECT_EQ(guarded({ends}), 128 + SIGTERM);
+  ::unsetenv("SLURM_JOB_ID");
+  EXPECT_EQ(guarded({[](const Predecessor& /*before*/, Link* /*link*/) { return die(); }, ends}), 128 + SIGTERM);
 }
 
 TEST(GuardLink, WhatNeverBeganLeavesNothing) {

@@ -15,6 +15,10 @@ int middle_of(std::vector<int> changes) {
   return std::min(above, 0);
 }
 
+bool has_finished(const Learner& learner) {
+  return learner.ended && learner.state == record::JobState::kCompleted;
+}
+
 std::string reason_near(const std::vector<std::optional<Vote>>& votes, int change) {
   const Vote* nearest = nullptr;
   for (const auto& vote : votes) {
@@ -51,7 +55,7 @@ std::optional<JobVote> Votes::of_job(const std::vector<Learner>& learners, int d
                                      int64_t now_ms) const {
   std::vector<std::optional<Vote>> votes;
   for (size_t rank = 0; rank < static_cast<size_t>(std::max(0, deciding)); ++rank) {
-    const bool counts = rank < cast_.size() && rank < learners.size() && !learners[rank].ended &&
+    const bool counts = rank < cast_.size() && rank < learners.size() && !has_finished(learners[rank]) &&
                         now_ms - cast_[rank].at_ms < kVoteLastsMs;
     votes.push_back(counts ? cast_[rank].vote : std::nullopt);
   }

@@ -2,11 +2,13 @@
 // What the learners of an attempt say of their number (common/contract/vote.h), and what that is together. There is no
 // clock here: times are of the awake clock. A learner has one vote, so that many take no more room than one.
 //
-// The rule. A learner's newest vote counts for kVoteLastsMs, unless the learner has ended. One without such a vote
-// counts as one that votes for no change. The job's vote is the median of all its learners; where two are in the
-// middle, the one nearer to 0, or 0 between an increase and a decrease. So more than half of the learners have to want
-// a change, and no vote of a single learner that is out of its mind counts where there are three. The number that
-// follows is kept within what the user asked for. Parameter servers have no vote.
+// The rule. A learner's newest vote counts for kVoteLastsMs, unless the learner has finished. That of one which is
+// stopped or fails still counts: its attempt ends with it, and until the last learner has ended too few would be left
+// to want what all wanted. One without such a vote counts as one that votes for no change. The job's vote is the median
+// of all its learners; where two are in the middle, the one nearer to 0, or 0 between an increase and a decrease. So
+// more than half of the learners have to want a change, and no vote of a single learner that is out of its mind counts
+// where there are three. The number that follows is kept within what the user asked for. Parameter servers have no
+// vote.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job's vote: the median of its learners', within the range, and what becomes of votes that are old, not allowed,
-// or of learners that have ended.
+// or of learners that have finished.
 #include "launcher/supervise/votes.h"
 
 #include <gtest/gtest.h>
@@ -132,13 +132,29 @@ TEST_F(VotesTest, TheNewestVoteOfEachLearnerCounts) {
   EXPECT_EQ(job->reason, "loader stalls 40 %");
 }
 
-TEST_F(VotesTest, ALearnerThatHasEndedHasNoVote) {
+TEST_F(VotesTest, ALearnerThatHasFinishedHasNoVote) {
   for (int rank = 0; rank < 3; ++rank) votes_.cast(rank, {2, "x"}, 0);
-  learners_[0].ended = true;
+  const auto finish = [this](int rank) {
+    learners_[static_cast<size_t>(rank)].ended = true;
+    learners_[static_cast<size_t>(rank)].state = record::JobState::kCompleted;
+  };
+  finish(0);
   EXPECT_EQ(at(0)->voted, 2);
   EXPECT_EQ(at(0)->change, 0) << "two of four";
-  learners_[1].ended = learners_[2].ended = true;
+  finish(1);
+  finish(2);
   EXPECT_FALSE(at(0));
+}
+
+// The votes for another number bring about the very stop in which learners end one after another.
+TEST_F(VotesTest, WhatLearnersAskForDoesNotChangeWhileTheyAreStoppedOrFail) {
+  for (int rank = 0; rank < 3; ++rank) votes_.cast(rank, {-1, "x"}, 0);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    learners_[rank].ended = true;
+    learners_[rank].state = rank == 1 ? record::JobState::kFailed : record::JobState::kHalted;
+    ASSERT_TRUE(at(0)) << rank;
+    EXPECT_EQ(at(0)->wanted, 3) << rank;
+  }
 }
 
 TEST_F(VotesTest, AVoteExpiresUnlessItIsCastAnew) {

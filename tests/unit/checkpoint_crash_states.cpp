@@ -50,7 +50,8 @@ void describe_tree(const ModelState& state, int at, const Hashes& known, std::st
   const ModelState::Node& node = state.nodes[static_cast<size_t>(at)];
   if (!node.directory) {
     const auto found = known.find(node.data.get());
-    *text += found == known.end() ? hash_of(*node.data) : found->second;
+    // With its number, which two names of one file share.
+    *text += (found == known.end() ? hash_of(*node.data) : found->second) + " #" + std::to_string(at);
     return;
   }
   *text += "{";

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/convert/python_record.h"
 
-#include <nettle/base64.h>
-
 #include <optional>
 #include <set>
 
+#include "common/base/base64.h"
 #include "common/base/parse.h"
 #include "common/json/json.h"
 
@@ -38,18 +37,6 @@ std::string escaped(const std::string& key) {
     }
   }
   return out;
-}
-
-std::optional<std::string> from_base64(const std::string& text) {
-  std::string bytes(BASE64_DECODE_LENGTH(text.size()), '\0');
-  size_t size = bytes.size();
-  base64_decode_ctx context{};
-  base64_decode_init(&context);
-  if (base64_decode_update(&context, &size, reinterpret_cast<uint8_t*>(bytes.data()), text.size(), text.data()) == 0 ||
-      base64_decode_final(&context) == 0)
-    return std::nullopt;
-  bytes.resize(size);
-  return bytes;
 }
 
 const std::string* text_of(const Json& object, const char* name) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/pmix/messages.h"
 
-#include <nettle/base64.h>
-
 #include <algorithm>
 #include <functional>
 #include <iterator>
 
+#include "common/base/base64.h"
 #include "common/base/parse.h"
 #include "common/json/json_members.h"
 #include "launcher/protocol/typed_message.h"
@@ -18,7 +17,7 @@ Json to_json(const Bytes& bytes) {
 }
 void from_json(const Json& json, Bytes* bytes) {
   auto read = from_base64(json.text());
-  if (!read) throw JsonError(read.error().text);
+  if (!read) throw JsonError("the bytes of a PMIx message are not in base64");
   bytes->bytes = *std::move(read);
 }
 
@@ -189,24 +188,6 @@ Result<PmixMessage> decode(const std::string& text) {
     return Error{Errc::kInvalid,
                  std::string("PMIx message '") + kTypes[message->index()] + "' with a value out of range"};
   return message;
-}
-
-std::string to_base64(const std::string& bytes) {
-  std::string text(BASE64_ENCODE_RAW_LENGTH(bytes.size()), '\0');
-  base64_encode_raw(text.data(), bytes.size(), reinterpret_cast<const uint8_t*>(bytes.data()));
-  return text;
-}
-
-Result<std::string> from_base64(const std::string& text) {
-  std::string bytes(BASE64_DECODE_LENGTH(text.size()), '\0');
-  size_t size = bytes.size();
-  base64_decode_ctx context{};
-  base64_decode_init(&context);
-  if (base64_decode_update(&context, &size, reinterpret_cast<uint8_t*>(bytes.data()), text.size(), text.data()) == 0 ||
-      base64_decode_final(&context) == 0)
-    return Error{Errc::kInvalid, "the bytes of a PMIx message are not in base64"};
-  bytes.resize(size);
-  return bytes;
 }
 
 }  // namespace dl::pmix

@@ -134,7 +134,4 @@ std::string encode(const PmixMessage& message);
 // kInvalid for anything else than one known message within the bounds above.
 Result<PmixMessage> decode(const std::string& text);
 
-std::string to_base64(const std::string& bytes);
-Result<std::string> from_base64(const std::string& text);
-
 }  // namespace dl::pmix

@@ -71,22 +71,6 @@ TEST(PmixMessagesTest, WhatIsOutOfRangeIsRefused) {
   EXPECT_TRUE(decode(encode(FencePart{1, {std::string(kMaxData, 'x')}})));
 }
 
-TEST(PmixMessagesTest, Base64IsThatOfTheStandard) {
-  const std::pair<const char*, const char*> vectors[] = {{"", ""},
-                                                         {"f", "Zg=="},
-                                                         {"fo", "Zm8="},
-                                                         {"foo", "Zm9v"},
-                                                         {"foob", "Zm9vYg=="},
-                                                         {"fooba", "Zm9vYmE="},
-                                                         {"foobar", "Zm9vYmFy"}};
-  for (const auto& [bytes, text] : vectors) {
-    EXPECT_EQ(to_base64(bytes), text);
-    EXPECT_EQ(*from_base64(text), bytes);
-  }
-  for (const char* bad : {"Z", "Zg", "Zg=", "=g==", "Zg==Zg==", "Z===", "Zm9 ", "Zm=v"})
-    EXPECT_FALSE(from_base64(bad)) << bad;
-}
-
 TEST(PmixJobDataTest, IsMadeOfTheLaunchPlan) {
   auto data = job_data({"s", 1, {"n1", "n2"}, {{0, 2}, {1, 3, 4}}});
   ASSERT_TRUE(data);

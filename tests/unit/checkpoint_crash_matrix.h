@@ -59,7 +59,7 @@ struct CrashVerdict {
 // `initial`. `committed`: train step that was committed on `initial`, or -1.
 CrashVerdict explore(const ModelState& initial, const std::vector<ModelOp>& ops, int64_t committed,
                      const CrashJob& job = CrashJob(), const CrashBounds& bounds = CrashBounds(), size_t from = 0);
-// So many states, or more, explore() has made where it would have made `of` if it passed over none
+// The least number of states that explore() makes where it would make `of` without passing over any
 // (CrashBounds::kOneOf).
 int least_made(int of);
 // Expects that nothing is wrong, and that more than `at_least` states were tried, or that part of them that is made.

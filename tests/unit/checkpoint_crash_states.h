@@ -26,7 +26,8 @@ struct CrashBounds {
 #endif
 };
 
-// What the first `count` operations have left, all of which are durable. It only ever has more.
+// The disk after the first `count` operations, all of which are durable. for_each_crash() adds operations, and takes
+// none back.
 struct DurableState {
   ModelState state;
   size_t count = 0;

@@ -38,7 +38,7 @@ class OwnerTest : public LoopTest {
     ASSERT_TRUE(journal_->open());
     journal_->begin_attempt(1, 0);
   }
-  // Its learners run, on nodes of which none can be done without.
+  // Its learners run. The run cannot go on without one of its nodes.
   void begin_processing() {
     begin_record();
     journal_->job(record::JobState::kDeploy, "");
